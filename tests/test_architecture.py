@@ -88,7 +88,7 @@ EXCEPTIONS = {
     ("toolgen.frontends.server.supervisor", "socket"): "hands out what listens",
     ("toolgen.frontends.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",
     ("toolgen.state.shared_counts", "socket"): "counts for the workers of one host, over pairs without a name",
-    ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the eleven that follow",
+    ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the twelve that follow",
     ("toolgen.state.accounts_sqlite", "sqlite3"): "keeps the accounts of people at upstream systems",
     ("toolgen.state.departures", "sqlite3"): "keeps notes about clients that left",
     ("toolgen.state.grants", "sqlite3"): "keeps what was granted",
@@ -103,6 +103,7 @@ EXCEPTIONS = {
     ("toolgen.state.stored_files", "sqlite3"): "lists the files that are kept",
     ("toolgen.state.value_vault", "sqlite3"): "keeps the values behind tokens",
     ("toolgen.state.sessions", "sqlite3"): "keeps who is signed in to the console",
+    ("toolgen.state.sign_in_sqlite", "sqlite3"): "keeps who signs in through the gateway, and what they agreed to",
     ("toolgen.state.seen", "sqlite3"): "keeps what policies said and when keys were used",
 }
 # What makes or uses the pipeline to an executor, and the only modules that may name it.

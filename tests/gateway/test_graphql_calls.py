@@ -115,7 +115,7 @@ def test_an_agent_reads_only_the_fields_it_asks_for(project: Callable[..., Path]
         ("{ __schema { types { name } } }", "no field '__schema'"),
         ("{ ...F } fragment F on Book { id }", "more than one"),
         ("{ id } query B { book }", "more than one"),
-        ("{ id", "no selection set"),
+        ("{ id", "not a selection set"),
         ("{ ... on Film { id } }", "never a Film"),
         ("{ " + "similar { edges { node { " * 3 + "id" + " } } }" * 3 + " }", "levels deep"),
         (

@@ -70,7 +70,7 @@ async def test_what_failed_before_is_left_out_for_whom_it_failed(tmp_path: Path,
         ("ann", "get_issue", {**one, "fields": "boss { id } id"}),
     )
     assert first.error is not None
-    assert first.error.suggestion.startswith("call again: the fields that failed are left out")
+    assert first.error.suggestion.startswith("call again: the default selection now leaves out the fields that failed")
     assert (second.status, third.status) == ("ok", "ok")
     assert second.data["issue"]["title"] == "An issue"
     told = {(".".join(map(str, error["path"])), error["message"][:42]) for error in third.meta.partial}
@@ -110,7 +110,7 @@ def failed(*paths: list[Any], data: Any = None) -> Failed | Success:
 )
 def test_a_field_is_left_out_only_where_it_failed_everywhere(data: Any, path: list[Any], left_out: Any) -> None:
     known = FailedFields(FixedClock())
-    known.noted(call(), failed(path, data=data), frozenset())
+    known.with_messages(call(), failed(path, data=data), frozenset())
     assert known.paths(call()) == left_out
     assert known.paths(call("bob")) == frozenset()
 
@@ -118,7 +118,7 @@ def test_a_field_is_left_out_only_where_it_failed_everywhere(data: Any, path: li
 def test_a_field_is_asked_for_again_after_a_while() -> None:
     clock = FixedClock()
     known = FailedFields(clock)
-    known.noted(call(), failed(["a", "b"], data={"a": {"b": None}}), frozenset())
+    known.with_messages(call(), failed(["a", "b"], data={"a": {"b": None}}), frozenset())
     clock.advance(899)
     assert known.paths(call())
     clock.advance(2)
@@ -130,15 +130,15 @@ def test_what_failed_long_ago_takes_no_place_of_what_fails_now() -> None:
     known = FailedFields(clock)
     names = [f"f{number}" for number in range(60)]
     lost = failed(*(["a", name] for name in names), data={"a": dict.fromkeys(names)})
-    known.noted(call(), lost, frozenset())
+    known.with_messages(call(), lost, frozenset())
     assert len(known.paths(call())) == 50
     clock.advance(901)
-    known.noted(call(), failed(["a", "f59"], data={"a": {"f59": None}}), frozenset())
+    known.with_messages(call(), failed(["a", "f59"], data={"a": {"f59": None}}), frozenset())
     assert known.paths(call()) == {("a", "f59")}
     # One that fails again while others fill the room is left out for another while.
-    known.noted(call(), lost, frozenset())
+    known.with_messages(call(), lost, frozenset())
     clock.advance(800)
-    known.noted(call(), failed(["a", "f59"], data={"a": {"f59": None}}), frozenset())
+    known.with_messages(call(), failed(["a", "f59"], data={"a": {"f59": None}}), frozenset())
     clock.advance(200)
     assert known.paths(call()) == {("a", "f59")}
 

@@ -94,7 +94,7 @@ def test_a_service_that_does_not_know_one_of_is_asked_again_without(serve: Any) 
         (lambda: Response("<html>", media_type="text/html"), "web page"),
         (lambda: Response("<html>", 500, media_type="text/html"), "answers 500 with a web page"),
         (lambda: Response(status_code=307, headers={"location": "http://127.0.0.1:1/"}), "redirects are not followed"),
-        (lambda: JSONResponse({"data": {"other": 1}}), "holds no `__schema`"),
+        (lambda: JSONResponse({"data": {"other": 1}}), "has no `__schema`"),
         (lambda: Response(b"x" * 2**21), "more than 1 MiB"),
         (lambda: Response(b"\x1f\x8b", headers={"content-encoding": "gzip"}), "compressed body"),
     ],

@@ -77,7 +77,7 @@ def closed(**properties: Any) -> dict[str, Any]:
     [
         ({"operation": "query find {"}, "not GraphQL"),
         ({"operation": "query find { nothing }"}, "not valid"),
-        ({"operation_name": "other"}, "no operation"),
+        ({"operation_name": "other"}, "operation does not exist"),
         ({"variables": {"filter": "filter"}}, "sent nowhere"),
         ({"variables": {"filter": "filter", "first": "last"}}, "no variable $last"),
         ({"variables": {"filter": "first", "first": "filter"}}, "$f"),

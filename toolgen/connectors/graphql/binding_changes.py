@@ -40,10 +40,10 @@ def operation_changes(earlier: Tool, later: Tool) -> Iterator[BindingChange]:
         if before != after:
             yield breaking("binding", f"the gateway now sets ${variable} to {after} (before: {before})")
     if old.subscription != new.subscription:
-        yield breaking("binding", "its subscription goes elsewhere, or is listened to for another time")
+        yield breaking("binding", "its subscription goes elsewhere, or has another time limit")
     if (old.operation, old.operation_name) != (new.operation, new.operation_name):
         if lost := _asked(old.operation) - _asked(new.operation):
-            text = f"its GraphQL operation no longer says {min(lost)}, and what that changes cannot be told"
+            text = f"its GraphQL operation no longer contains {min(lost)}, with unknown effects"
             yield breaking("binding", text)
         else:
             yield compatible("binding", "its GraphQL operation is written differently")
@@ -52,7 +52,7 @@ def operation_changes(earlier: Tool, later: Tool) -> Iterator[BindingChange]:
 
 
 def _asked(operation: str) -> set[str]:
-    """Arguments, directives and defaults of variables in an operation: all that it asks for besides the fields it selects."""
+    """Return the arguments, directives and defaults of variables in an operation: its content besides the selected fields."""
     words = [word for word in _TOKEN.findall(operation) if not word.startswith("#")]
     path: list[str] = []
     name, position = "", 0
@@ -88,7 +88,7 @@ def _closing(words: list[str], position: int) -> int:
 
 
 def _items(words: list[str]) -> Iterator[str]:
-    """`name: value` by `name: value`, whatever stands in brackets."""
+    """Yield each `name: value` of a list, including values in brackets."""
     depth, start = 0, 0
     for index, word in enumerate(words):
         if depth == 0 and index > start and words[index + 1 : index + 2] == [":"]:

@@ -1,4 +1,4 @@
-"""Cost budget of a GraphQL service, read from its answers. A request that the service would turn away is not sent."""
+"""Cost budget of a GraphQL service, read from its answers. A request that the service would refuse is not sent."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["CostBudget", "CostReport", "report_of"]
 
-_MAX_WAIT_S = 5.0  # a longer wait is the caller's own to decide about
-_RESTORED_S = 60.0  # after which a bucket that fills has filled, whatever the service said of its rate
-_WINDOW_S = 3600.0  # the longest window that services count in
+_MAX_WAIT_S = 5.0  # the caller decides about a longer wait
+_RESTORED_S = 60.0  # seconds after which a refilling bucket is full, whatever rate the service reported
+_WINDOW_S = 3600.0  # the longest window of known services
 _MAX_COSTS = 1000
-_MIN = 1.0  # what a request costs that was never made
+_MIN = 1.0  # assumed cost of a new request
 _Key = tuple[object, ...]
 
 
 class CostReport(Struct, frozen=True, kw_only=True):
-    """Budget that one answer reports: `left` points of `most`, which return at `rate` a second or (0) all at once after `seconds`."""
+    """Budget that one answer reports: `left` points of `most`, which return at `rate` per second, or (0) all at once after `seconds`."""
 
     left: float
     most: float
@@ -37,20 +37,23 @@ class CostReport(Struct, frozen=True, kw_only=True):
 class _State(Struct):
     report: CostReport
     at: float
-    spent: float = 0.0  # by calls that were answered without a word about cost
+    spent: float = 0.0  # cost of calls whose answers reported no budget
 
 
 class CostBudget(Struct):
-    """The points of one endpoint, shown one credential. What a service says is believed for a minute (of a window: until it ends, an
-    hour at most), so neither a broken nor a hostile one shuts itself off for ever."""
+    """Points of one endpoint for one credential.
+
+    A report is valid for a minute (a report about a window: until it ends, an hour at most), so a broken or hostile service cannot block
+    itself for ever.
+    """
 
     clock: Clock
-    costs: dict[_Key, float] = {}  # of requests that were answered, the last thousand
+    costs: dict[_Key, float] = {}  # costs of the last thousand answered requests
     reserved: float = 0.0
     _state: _State | None = None
 
     def wait(self, request: JsonObject) -> float:
-        """Seconds until this request can be afforded; 0 where it can be now, or where nobody knows."""
+        """Return the seconds until this request can be afforded; 0 if it can be now or if that is unknown."""
         state = self._current()
         if state is None:
             return 0.0
@@ -62,21 +65,21 @@ class CostBudget(Struct):
         return max(min(known, _longest(report) - age), 0.0)
 
     def affords(self, wait: float) -> bool:
-        """Return True if a call may wait for so many seconds."""
+        """Return True if a call may wait for this many seconds."""
         return wait <= _MAX_WAIT_S
 
     @contextmanager
     def spending(self, request: JsonObject) -> Iterator[list[CostReport]]:
-        """Holds what the request costs as long as it is on its way. The answer's report goes into the list."""
+        """Reserve the cost of a request while it is sent. The caller appends the answer's report to the list."""
         cost = self.cost(request)
         self.reserved += cost
-        told: list[CostReport] = []
+        reports: list[CostReport] = []
         try:
-            yield told
+            yield reports
         finally:
             self.reserved = max(self.reserved - cost, 0.0)
-            if told:
-                self._learn(request, told[0])
+            if reports:
+                self._learn(request, reports[0])
             elif self._state is not None:
                 self._state.spent += cost
 
@@ -163,7 +166,7 @@ def _below(value: Json, *names: str) -> JsonObject:
 
 
 def _number(value: Json) -> float | None:
-    """A number that can be counted with; less than nothing is nothing."""
+    """Return a usable number; negative numbers count as 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

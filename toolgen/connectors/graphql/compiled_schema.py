@@ -1,4 +1,4 @@
-"""A schema's index compiled into what graphql-core validates against: once, when a gateway starts."""
+"""Compilation of a schema's index for validation by graphql-core, once when a gateway starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from toolgen.model.graphql_schema import Graph, GraphArgument, GraphType
 __all__ = ["DEFAULT", "compile_schema"]
 
 DEFAULT: Final = "default"
-"""Extension of an argument or member with its default. Values are not coerced with it, as a schema's defaults may hold themselves."""
+"""Extension of an argument or member with its default. Values are not coerced with it, because the defaults of a schema may be circular."""
 
 _BUILT_IN: Mapping[str, GraphQLNamedType] = {
     type_.name: type_ for type_ in (GraphQLInt, GraphQLFloat, GraphQLString, GraphQLBoolean, GraphQLID)
@@ -40,7 +40,7 @@ _BUILT_IN: Mapping[str, GraphQLNamedType] = {
 
 
 def compile_schema(graph: Graph) -> GraphQLSchema:
-    """A schema that can be validated against and not executed. What has a default is taken to be nullable, which is all it is for."""
+    """Return a schema for validation, not for execution. Types with a default become nullable, which is the only effect of the default."""
     types: dict[str, GraphQLNamedType] = dict(_BUILT_IN)
     for name, one in graph.types.items():
         if name not in types:

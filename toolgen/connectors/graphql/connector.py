@@ -49,20 +49,20 @@ class GraphQLConnector(Connector):
         return file_or_url(self.kind, given, root, where)
 
     def description_headers(self, source: SourceSettings) -> Mapping[str, str]:
-        """Return the headers that show the source's credentials: an endpoint asks for those of its calls."""
+        """Return the headers with the source's credentials, because an endpoint requires them for introspection too."""
         from toolgen.connectors.http.source_executor import headers_of  # noqa: PLC0415 - a tenth of a second, for an endpoint alone
 
         return headers_of(source)
 
     def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
-        """Return a URL that ends with /graphql, a schema, or the answer to an introspection query."""
+        """Return True for a URL that ends with /graphql, a schema, or the answer to an introspection query."""
         if spec.startswith(("http://", "https://")):
             return spec if last_step(spec) == self.kind else ""
         answer = spec.endswith(".json") and b'"__schema"' in head()
         return spec if answer or spec.endswith((".graphql", ".graphqls", ".gql")) else ""
 
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
-        """Read SDL, an introspection result or the pinned copy of a live endpoint's."""
+        """Read SDL, an introspection result, or the pinned copy of a live endpoint's."""
         from toolgen.connectors.graphql.read import read_graphql  # noqa: PLC0415 - its library is a tenth of a large build
 
         return read_graphql(config)
@@ -76,7 +76,7 @@ class GraphQLConnector(Connector):
         return guard_of(config, source, manifest, rules)
 
     def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover:
-        """Return the prover that holds operations against the schema."""
+        """Return the prover that checks operations against the schema."""
         from toolgen.connectors.graphql.description import load_description  # noqa: PLC0415 - as above
         from toolgen.connectors.graphql.proof import prove_operation  # noqa: PLC0415 - for `toolgen verify` alone
 
@@ -84,7 +84,7 @@ class GraphQLConnector(Connector):
         return partial(prove_operation, schema=schema, graph=info.graph, examples=examples, seed=seed)
 
     def preview_config(self, name: str, info: SourceInfo) -> SourceConfig:
-        """Return a configuration with pages of any size, which is a matter of a project."""
+        """Return a configuration with pages of any size, because a limit belongs to a project."""
         return SourceConfig(name=name, kind=self.kind, location="", graph=GraphOptions(max_page=MAX_INT))
 
     def original(self, config: SourceConfig, info: SourceInfo) -> Original:

@@ -25,16 +25,16 @@ from toolgen.model.graphql_schema import identifies
 
 __all__ = ["Fragment", "Selected", "Selector", "is_connection"]
 
-_MAX_LEAVES = 60  # of a whole selection
-_MAX_OBJECTS = 60  # looked into for it
-_MAX_OWN = 40  # of those, on the object a tool is about
-_MAX_NESTED = 8  # on an object below it
-_MAX_FRAGMENTS = 12  # of a union or interface
-_MAX_DEPTH = 6  # types above one another, however empty they are
-_LEVELS = 1  # of objects below the one an operation is about
-_MAX_IDS = 2  # of an object that a mutation answers with, where none of them is called id
+_MAX_LEAVES = 60  # in a complete selection
+_MAX_OBJECTS = 60  # types examined for it
+_MAX_OWN = 40  # leaves on the object of a tool
+_MAX_NESTED = 8  # leaves on an object below it
+_MAX_FRAGMENTS = 12  # types of a union or interface
+_MAX_DEPTH = 6  # nested types, even without leaves
+_LEVELS = 1  # nested objects below the object of an operation
+_MAX_IDS = 2  # identifying leaves of an object in a mutation's answer, if none of them is called id
 _IDS = frozenset({"id", "_id", "uuid", "guid", "databaseId"})
-_MAX_TELLING = 5  # of its other leaves
+_MAX_TELLING = 5  # other leaves of such an object
 _CHANGING = frozenset(
     {"code", "number", "key", "slug", "email", "url", "enabled", "active", "archived", "closed", "locked"}
 )
@@ -42,8 +42,8 @@ _TYPENAME = "__typename"
 _PAGE = frozenset({"edges", "nodes", "pageInfo"})
 _WRAPPERS = _PAGE | {"node"}
 _ERRORS = frozenset({"errors", "userErrors", "user_errors"})
-_INCIDENTAL = frozenset({"clientMutationId", "ok", "success"})  # leaves of a payload, which is about something else
-# What tells an agent which thing it is looking at comes before the rest; many schemas list their fields by alphabet.
+_INCIDENTAL = frozenset({"clientMutationId", "ok", "success"})  # leaves of a payload, which is about another object
+# Leaves that identify an object come first; many schemas list their fields in alphabetical order.
 _FIRST = {
     name: rank
     for rank, name in enumerate(
@@ -88,7 +88,7 @@ class Selected(Struct, frozen=True, kw_only=True):
 
 
 class Fragment(Struct, frozen=True, kw_only=True):
-    """Fields of one of the types a union or interface may turn out to be."""
+    """Fields of one possible type of a union or interface."""
 
     on: str
     below: tuple[Selected, ...]
@@ -127,8 +127,8 @@ class Selector:
         """Return True for a root type: query, mutation or subscription."""
         return type_.name in self._roots
 
-    def withheld(self, field: GraphQLField, below: tuple[Selection, ...]) -> bool:
-        """Return True if nothing below a root field is selected because its type is, or may be, a root type."""
+    def is_withheld(self, field: GraphQLField, below: tuple[Selection, ...]) -> bool:
+        """Return True if the fields below a root field are not selected because its type is, or may be, a root type."""
         named = get_named_type(field.type)
         members = named.types if isinstance(named, GraphQLUnionType) else (named,)
         fronted = any(one.name in self._fronts for one in members)
@@ -155,7 +155,7 @@ class Selector:
     def _connection(
         self, type_: GraphQLObjectType, place: _SelectionPosition, budget: _LeafBudget
     ) -> tuple[Selection, ...]:
-        """Relay's connection (GraphQL Cursor Connections Specification): its own leaves, `pageInfo`, and the nodes once."""
+        """Select a Relay connection (GraphQL Cursor Connections Specification): its own leaves, `pageInfo`, and the nodes once."""
         inner = place.inside(type_)
         chosen = [one for one in self._leaves(type_, place.share, budget) if one.name not in _PAGE]
         if (page_info := _usable(type_, "pageInfo")) is not None:
@@ -185,7 +185,7 @@ class Selector:
         return [Selected(name=name, type=field.type, below=self._composite(named, place, budget))]
 
     def _fields(self, type_: _Fielded, place: _SelectionPosition, budget: _LeafBudget) -> tuple[Selected, ...]:
-        """Leaves first, so that what is near the root is read before what is far from it."""
+        """Select the leaves first, so that the budget is spent near the root."""
         if place.part:
             return tuple(self._changed(type_, place, budget))
         leaves, objects = self._members_of(type_)
@@ -194,12 +194,13 @@ class Selector:
         below = place.below(type_, empty=empty)
         for name, field in objects:
             if self._is_wanted(name, field, place, empty=empty) and budget.open():
-                chosen += [one for one in self._child(name, field, below, budget) if _tells(one)]
+                chosen += [one for one in self._child(name, field, below, budget) if _is_informative(one)]
         return tuple(chosen)
 
     def _changed(self, type_: _Fielded, place: _SelectionPosition, budget: _LeafBudget) -> Iterator[Selected]:
-        """Of what a mutation answers with: scalars of the payload, errors whole, and of every other object what identifies it and how it is
-        now: its name and its state."""
+        """Select fields of a mutation's answer: scalars of the payload, complete errors, and the identity, name and state of each other
+        object.
+        """
         leaves, objects = self._members_of(type_)
         entity = "id" in type_.fields
         if place.part == "object":
@@ -207,11 +208,11 @@ class Selector:
                 one for one in leaves if get_named_type(one[1].type).name == "ID"
             ][:_MAX_IDS]
             ids = (ids or leaves[:1])[:_MAX_IDS]
-            telling = [one for one in leaves if one not in ids and _tells_change(one[0])][:_MAX_TELLING]
+            telling = [one for one in leaves if one not in ids and _shows_change(one[0])][:_MAX_TELLING]
             wanted = [*ids, *telling]
             yield from (_leaf(*one) for one in wanted[: budget.take(len(wanted))])
         elif entity:
-            wanted = sorted(leaves, key=lambda one: one[0] not in _FIRST and not _tells_change(one[0]))
+            wanted = sorted(leaves, key=lambda one: one[0] not in _FIRST and not _shows_change(one[0]))
             yield from (_leaf(*one) for one in wanted[: budget.take(min(_MAX_NESTED, place.share, len(wanted)))])
         else:
             share = 2 * _MAX_NESTED if place.part == "payload" else _MAX_NESTED
@@ -226,14 +227,14 @@ class Selector:
             if not seen and (errors or wrapped or payload) and budget.open():
                 part = "errors" if errors or place.part == "errors" else "object"
                 inner = replace(place.below(type_, empty=True), part=part)
-                yield from (one for one in self._child(name, field, inner, budget) if _tells(one))
+                yield from (one for one in self._child(name, field, inner, budget) if _is_informative(one))
 
     def _members_of(self, type_: _Fielded) -> _Members:
-        """The usable leaves and objects of a type, each in the order they are chosen in; sorted once, however often it is met."""
+        """Return the usable leaves and objects of a type in order of preference; sorted once per type."""
         if (known := self._members.get(type_.name)) is None:
             leaves: list[_Member] = []
             objects: list[_Member] = []
-            # Of a root, or of what may turn out to be one, only the identity is read: its fields have tools of their own.
+            # Only the identity of a (possible) root is selected, because its fields have their own tools.
             front = type_.name in self._fronts
             for name, field in type_.fields.items():
                 if any(fnmatchcase(f"{type_.name}.{name}", one) for one in self._leave_out):
@@ -246,7 +247,7 @@ class Selector:
         return known
 
     def _possible_types(self, type_: GraphQLInterfaceType | GraphQLUnionType) -> list[GraphQLObjectType]:
-        """Of too many, the types with the most fields: `Node` of GitHub has 300, and nobody means most of its events."""
+        """Return the types with the most fields if there are too many: `Node` of GitHub has 300, most of them events."""
         if (known := self._possible.get(type_.name)) is None:
             found = [one for one in self._schema.get_possible_types(type_) if one.name not in self._roots]
             members = sorted(found, key=lambda one: (-len(one.fields), one.name))
@@ -258,7 +259,7 @@ class Selector:
         if named.name in place.path or named.name in self._roots or len(place.path) >= _MAX_DEPTH:
             return False
         if isinstance(named, GraphQLObjectType) and is_connection(named):
-            # A page of a page multiplies; and many services refuse a connection that is asked for without `first`.
+            # A page inside a page multiplies the size; and many services refuse a connection without `first`.
             return empty and place.connection
         return place.levels > 0 or empty or name in _ERRORS
 
@@ -286,28 +287,28 @@ class _LeafBudget(Struct):
     objects: int = _MAX_OBJECTS
 
     def take(self, wanted: int) -> int:
-        """Number of `wanted` leaves that are still to give."""
+        """Return how many of the `wanted` leaves the budget still allows."""
         given = min(wanted, self.left)
         self.left -= given
         return given
 
     def open(self) -> bool:
-        """Return True if one more object may be read. Objects are counted, because those without leaves would cost nothing otherwise."""
+        """Return True if one more object may be selected. Objects are counted because those without leaves would otherwise be free."""
         self.objects -= 1
         return self.left > 0 and self.objects >= 0
 
 
 class _SelectionPosition(Struct, frozen=True, kw_only=True):
-    """Position in a selection: the depth that is left, the number of leaves an object may have, and the types above."""
+    """Position in a selection: the remaining depth, the number of leaves per object, and the enclosing types."""
 
     levels: int
     share: int
     path: tuple[str, ...]
-    connection: bool  # whether a connection may still be opened
-    part: str = ""  # of what a mutation answers with: payload, object or errors
+    connection: bool  # True if another connection is allowed
+    part: str = ""  # kind of a mutation's object: payload, object or errors
 
     def inside(self, type_: GraphQLNamedType) -> _SelectionPosition:
-        """In a wrapper, which costs no level."""
+        """Return the position inside a wrapper, which costs no level."""
         return replace(self, path=(*self.path, type_.name), connection=False)
 
     def below(self, type_: GraphQLNamedType, *, empty: bool) -> _SelectionPosition:
@@ -317,12 +318,12 @@ class _SelectionPosition(Struct, frozen=True, kw_only=True):
         return replace(self, levels=levels, share=share, path=(*self.path, type_.name))
 
     def flat(self, share: int) -> _SelectionPosition:
-        """In one of several fragments, which share what there is to give: leaves only."""
+        """Return the position in one of several fragments, which share the budget: leaves only."""
         return replace(self, levels=0, share=share, connection=False)
 
 
 def is_connection(type_: object) -> bool:
-    """A Relay connection: `pageInfo`, and `edges` or `nodes`."""
+    """Return True for a Relay connection: `pageInfo`, and `edges` or `nodes`."""
     return (
         isinstance(type_, GraphQLObjectType)
         and "pageInfo" in type_.fields
@@ -340,13 +341,13 @@ def _usable(type_: _Fielded, name: str) -> GraphQLField | None:
     return field if field is not None and _is_usable(field) else None
 
 
-def _tells(one: Selected) -> bool:
-    """An object of which only its own type's name could be read says nothing; a union's says which of its types it is."""
+def _is_informative(one: Selected) -> bool:
+    """Return True if a selection reads more than `__typename`, or is of a union, for which the type name is information."""
     nothing = one.below == (_typename(),) and one.type is not None
     return not (nothing and isinstance(get_named_type(one.type), GraphQLObjectType))
 
 
-def _tells_change(name: str) -> bool:
+def _shows_change(name: str) -> bool:
     """Return True if a leaf holds an object's name or state."""
     return name in _CHANGING or name.lower().endswith(("name", "title", "state", "status"))
 
@@ -365,9 +366,10 @@ def _typename() -> Selected:
 
 
 def _unambiguous(one: Selected, member: str, taken: dict[str, Selected]) -> Selected:
-    """Fields of one response name must have one shape (spec, section 5.3.2), so a different one answers under an alias.
+    """Return the field under an alias if its response name has another shape elsewhere, because the shapes must be equal (spec, section
+    5.3.2).
 
-    An equal type is given the very selection it has elsewhere, which makes their shapes equal all the way down.
+    A field of an equal type gets the same selection as elsewhere, so the shapes are equal at all levels.
     """
     alias = ""
     while (other := taken.get(alias or one.name)) is not None:

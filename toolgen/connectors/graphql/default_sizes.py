@@ -1,4 +1,4 @@
-"""Number of items that a field is asked for: sizes that are given, sizes that a schema gives by default, and long lists."""
+"""Number of items that a field returns: given sizes, default sizes of a schema, and long lists."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from toolgen.model.graphql_schema import MAX_INT, PAGE_SIZES, Graph, GraphArgume
 
 __all__ = ["ASSUMED", "compiled_items", "indexed_items"]
 
-_MAX_DEPTH: Final = 12  # of input objects whose defaults are read
-_MAX_MEMBERS: Final = 1_000  # of input objects that are read for one field
+_MAX_DEPTH: Final = 12  # nesting of input objects whose defaults are read
+_MAX_MEMBERS: Final = 1_000  # input objects read for one field
 _Declared = TypeVar("_Declared")
 ASSUMED: Final = 10
-"""Items of a list that nobody sized."""
+"""Assumed number of items of a list without a given size."""
 
 
 def indexed_items(graph: Graph, declared: Mapping[str, GraphArgument], values: Mapping[str, Any]) -> int | None:
-    """Number of items that the arguments of a field in a schema's index ask for; None if they do not say."""
+    """Return the number of items that the arguments of a field in a schema's index request; None if they give no size."""
 
     def members(one: GraphArgument) -> Mapping[str, GraphArgument]:
         known = graph.types.get(named(one.type))
@@ -31,7 +31,7 @@ def indexed_items(graph: Graph, declared: Mapping[str, GraphArgument], values: M
 
 
 def compiled_items(declared: Mapping[str, GraphQLArgument], values: Mapping[str, Any]) -> int | None:
-    """Number of items that the arguments of a field of a compiled schema ask for; None if they do not say."""
+    """Return the number of items that the arguments of a field of a compiled schema request; None if they give no size."""
 
     def members(one: GraphQLArgument | GraphQLInputField) -> Mapping[str, GraphQLArgument | GraphQLInputField]:
         inner = get_named_type(one.type)
@@ -48,7 +48,7 @@ class _Reader(Struct, Generic[_Declared]):
     read: int = 0
 
     def items(self, declared: Mapping[str, _Declared], values: Mapping[str, Any]) -> int | None:
-        """The largest size. Without an argument that is one, a list of more items than are assumed counts too."""
+        """Return the largest size. Without a size argument, a list with more items than the assumed number counts too."""
         complete = {
             name: self._with_defaults(name, argument, values.get(name, Undefined), _MAX_DEPTH)
             for name, argument in declared.items()
@@ -66,7 +66,7 @@ class _Reader(Struct, Generic[_Declared]):
         return max(sizes) if sizes else None
 
     def _with_defaults(self, name: str, declared: _Declared, value: object, depth: int) -> object:
-        """The value with defaults in it. A size that is null is taken for one that is left out: the service chooses it in both cases."""
+        """Return the value with defaults inserted. A null size counts as absent: the service chooses the size in both cases."""
         self.read += 1
         if value is Undefined or (value is None and name in PAGE_SIZES):
             value = self.default(declared)

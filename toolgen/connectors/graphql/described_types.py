@@ -1,4 +1,4 @@
-"""Types of a schema's index as SDL without prose: what somebody needs who writes a document."""
+"""Types of a schema's index as SDL without descriptions, for authors of documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {"object": "type", "input": "input", "interface": "interface"}
 
 
 def describe_types(graph: Graph, arguments: JsonObject) -> JsonObject:
-    """`{"sdl": …}` of the types that `arguments` names, or of the root types. Raises `UnbindableError` for one that does not exist."""
+    """Return `{"sdl": …}` of the types that `arguments` names, or of the root types. Raises `UnbindableError` for an unknown type."""
     given = arguments.get("types")
     names = [str(name) for name in given] if isinstance(given, list) else [graph.query, graph.mutation]
     parts = []
@@ -59,5 +59,5 @@ def _arguments(arguments: Mapping[str, GraphArgument]) -> str:
 
 
 def _argument(name: str, one: GraphArgument) -> str:
-    """An argument with a default is written as one that may be left out, because the index does not keep what the default is."""
+    """Return the SDL of an argument. An argument with a default becomes optional, because the index does not contain the default."""
     return f"{name}: {one.type.removesuffix('!') if one.has_default else one.type}"

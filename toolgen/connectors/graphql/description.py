@@ -1,4 +1,4 @@
-"""A GraphQL description as people publish it (SDL, introspection, a live endpoint), read into a schema with its faults listed."""
+"""Reader of a published GraphQL description (SDL, introspection, a live endpoint) that returns a schema and a list of its faults."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _MAX_REASON_LENGTH = 300
 
 
 class SchemaDescription(Struct, frozen=True, kw_only=True):
-    """A schema that can be generated from. `dropped` are fields whose types the description never defines."""
+    """Schema that tools can be generated from. `dropped` are fields with undefined types."""
 
     schema: GraphQLSchema
-    digest: str  # of the bytes as read
+    digest: str  # digest of the bytes as read
     faults: tuple[DescriptionFault, ...] = ()
     dropped: tuple[DroppedField, ...] = ()
 
@@ -46,9 +46,9 @@ def is_url(location: str) -> bool:
 
 
 def load_description(location: str) -> SchemaDescription:
-    """Reads SDL, an introspection result (bare or below `data`) or, from a URL, a live endpoint's introspection.
+    """Read SDL, an introspection result (bare or below `data`) or, from a URL, the introspection of a live endpoint.
 
-    Raises `DescriptionError` when there is nothing in it a schema could be built from.
+    Raises `DescriptionError` when no schema can be built from it.
     """
     if is_url(location):
         raw = msgspec.json.encode(introspect(location, largest=MAX_SIZE))
@@ -70,7 +70,7 @@ def _read(location: str) -> bytes:
 
 
 def _is_json(raw: bytes) -> bool:
-    """An SDL file may start with `{` too (a query put there by mistake); JSON's first token after it is a string or `}`."""
+    """Return True for JSON: the first token after `{` is a string or `}`. An SDL file may start with `{` too (a query by mistake)."""
     return raw.lstrip(b"\xef\xbb\xbf \t\r\n")[1:].lstrip()[:1] in {b'"', b"}"}
 
 
@@ -101,7 +101,7 @@ def _from_introspection(raw: bytes, where: str) -> SchemaDescription:
         document = document["data"]
     if not isinstance(document, Mapping) or not isinstance(document.get("__schema"), Mapping):
         raise DescriptionError(
-            "holds no `__schema`, so it is no introspection result", where=where, suggestion=suggestion
+            "has no `__schema`, so it is not an introspection result", where=where, suggestion=suggestion
         )
     try:
         parsed, faults = parse_introspection(document["__schema"])
@@ -109,7 +109,7 @@ def _from_introspection(raw: bytes, where: str) -> SchemaDescription:
         _touch(schema)
     except msgspec.ValidationError as error:
         raise DescriptionError(
-            f"is no introspection result: {_reason(error)}", where=where, suggestion=suggestion
+            f"is not an introspection result: {_reason(error)}", where=where, suggestion=suggestion
         ) from error
     except (GraphQLError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise DescriptionError(
@@ -119,7 +119,7 @@ def _from_introspection(raw: bytes, where: str) -> SchemaDescription:
 
 
 def _touch(schema: GraphQLSchema) -> None:
-    """Members are built when first asked for; they are asked for here, where a fault in them can be reported."""
+    """Build the members of all types, which graphql-core builds lazily, so that their faults are reported here."""
     for member in schema.type_map.values():
         for members in ("fields", "types", "interfaces"):
             getattr(member, members, None)

@@ -1,4 +1,4 @@
-"""The directives of trusted operation files: what an operation says about its tool, and a variable about its argument.
+"""Directives of trusted operation files: settings of the tool on an operation, and of an argument on a variable.
 
 query FindOrders($status: Status @describe(as: "…"), $limit: Int = 20 @hidden, $tenant: ID! @bind(to: "principal.attributes.tenant"))
 @tool(name: "find_orders", title: "…", description: "…", effect: READ, idempotent: true) { … }
@@ -44,7 +44,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, type[ValueNode]]] = {
 
 
 class DirectiveError(Exception):
-    """A directive that cannot be meant; `node` is where it stands."""
+    """Invalid directive; `node` is its place."""
 
     def __init__(self, message: str, node: DirectiveNode) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class DirectiveError(Exception):
 
 
 class OperationNotes(Struct, frozen=True, kw_only=True):
-    """`@tool`: "" and `None` for what it does not say."""
+    """Settings of `@tool`: "" and `None` if absent."""
 
     name: str = ""
     title: str = ""
@@ -62,7 +62,7 @@ class OperationNotes(Struct, frozen=True, kw_only=True):
 
 
 class VariableNotes(Struct, frozen=True, kw_only=True):
-    """`@describe`, `@hidden` and `@bind`."""
+    """Settings of `@describe`, `@hidden` and `@bind`."""
 
     description: str = ""
     hidden: bool = False
@@ -113,16 +113,16 @@ def variable_notes(variable: VariableDefinitionNode) -> VariableNotes:
 def _own(
     directives: Iterable[DirectiveNode | ConstDirectiveNode], allowed: frozenset[str]
 ) -> dict[str, tuple[DirectiveNode, Mapping[str, str | bool]]]:
-    """Our directives with their arguments, by name."""
+    """Return toolgen's own directives with their arguments, by name."""
     found: dict[str, tuple[DirectiveNode, Mapping[str, str | bool]]] = {}
     for node in directives:
         name = node.name.value
         if name not in OWN:
             continue
         if name not in allowed:
-            raise DirectiveError(f"@{name} does not belong here", node)
+            raise DirectiveError(f"@{name} is not allowed here", node)
         if name in found:
-            raise DirectiveError(f"@{name} stands here twice", node)
+            raise DirectiveError(f"@{name} occurs here twice", node)
         found[name] = (node, _arguments(node, _ARGUMENTS[name]))
     return found
 

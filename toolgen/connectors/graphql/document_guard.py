@@ -1,4 +1,4 @@
-"""Guard of documents that agents write: each is held against the schema, and then judged as the calls that it is made of."""
+"""Guard of documents that agents write: each is checked against the schema, and judged as the calls of its root fields."""
 
 from __future__ import annotations
 
@@ -30,41 +30,45 @@ from toolgen.model.verdict import Deny, Verdict
 
 __all__ = ["GraphQLDocumentGuard", "guard_of"]
 
-_MAX_PARTS = 16  # of a schema, compiled: one for each set of root fields that some caller may use, some 5 MB for a very large schema
-# Few, as they share the interpreter with the loop, and more than one, so that one slow document does not hold up all others.
+_MAX_PARTS = 16  # compiled schemas kept: one per visible set of root fields, some 5 MB for a very large schema
+# Few threads, because they share the interpreter with the event loop, and more than one, because one slow document must not block all
+# others.
 _READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="graphql-guard")
 _WORD = re.compile(r"[_A-Za-z][_0-9A-Za-z]*")
 
 
 class _Part(Struct, frozen=True):
-    """Part of a schema that some callers may see: its index, and the compiled schema."""
+    """Visible part of a schema: its index, and the compiled schema."""
 
     graph: Graph
     schema: GraphQLSchema
 
 
 class GraphQLDocumentGuard(Struct, frozen=True, kw_only=True):
-    """Judges the documents of one source.
+    """Guard of the documents of one source.
 
-    A document may ask for a root field that the caller may call as a tool, with arguments that it may call it with, and for no other:
-    one policy decides about both roads, and one schema about the arguments. It is read against the part of the schema that the caller
-    may know of, so that what is hidden is answered as what does not exist, also where a name is nearly right.
+    A document may read only root fields that the caller may call as tools, with arguments that the policy allows: one policy decides about
+    both ways, and one schema about the arguments. The document is validated against the part of the schema that the caller may see, so that
+    hidden names get the same answer as unknown names, also for names with a typing error.
     """
 
     graph: Graph
-    tools: Mapping[tuple[str, str], Tool]  # by kind and root field
+    tools: Mapping[tuple[str, str], Tool]  # tool by kind and root field
     rules: DocumentRules
     max_page: int | None
-    validators: dict[str, ArgumentValidator] = {}  # of those tools, compiled when first asked for
-    usable: dict[tuple[frozenset[str], ...], frozenset[str]] = {}  # tools, by who may use them
-    parts: OrderedDict[frozenset[str], _Part] = field(default_factory=OrderedDict)  # by the tools their root fields are
+    validators: dict[str, ArgumentValidator] = {}  # validators of those tools, compiled at first use
+    usable: dict[tuple[frozenset[str], ...], frozenset[str]] = {}  # tools by roles that may use them
+    # visible parts by the tools of their root fields
+    parts: OrderedDict[frozenset[str], _Part] = field(default_factory=OrderedDict)
 
     def check(self, call: Call, notes: list[Any]) -> tuple[Call, Verdict] | Deny:
         """Return the call with the document that may be sent and the strictest verdict on its calls, or a refusal. Adds to `notes`."""
         return self.judge(call, self._read(call, self._part(call.principal).schema), notes)
 
     async def read(self, call: Call) -> CheckedDocument | Deny:
-        """Hold a document against the schema. A large one is read in a thread, and so is a schema compiled: other calls go on."""
+        """Check a document against the schema. A large document, or a schema that must be compiled, is handled in a thread so that other
+        calls continue.
+        """
         part = await self._compiled(call.principal)
         text, variables = call.arguments.get("query"), call.arguments.get("variables", {})
         if isinstance(text, str) and isinstance(variables, Mapping) and not is_small(text, variables):
@@ -80,11 +84,11 @@ class GraphQLDocumentGuard(Struct, frozen=True, kw_only=True):
         return check_document(text, variables, schema=schema, limits=binding, max_page=self.max_page)
 
     def judge(self, call: Call, checked: CheckedDocument | Deny, notes: list[Any]) -> tuple[Call, Verdict] | Deny:
-        """Return the call with a document that was read and the strictest verdict on the calls in it, or a refusal. Adds to `notes`."""
+        """Return the call with the checked document and the strictest verdict on its calls, or a refusal. Adds to `notes`."""
         binding = call.tool.binding
         assert isinstance(binding, GraphQLDocumentBinding)  # noqa: S101 - the stage matched on it
         if isinstance(checked, Deny):
-            return self._instead(checked, str(call.arguments.get("query")), call.principal)
+            return self._refusal_with_tool(checked, str(call.arguments.get("query")), call.principal)
         tools: dict[str, Tool] = {}
         verdicts: list[Verdict] = []
         roots: list[tuple[Tool, JsonObject]] = []
@@ -122,11 +126,11 @@ class GraphQLDocumentGuard(Struct, frozen=True, kw_only=True):
         return self.validators[tool.digest]
 
     def part(self, call: Call) -> Graph:
-        """Schema with only those root fields that the caller may use in a document, and the types that these lead to."""
+        """Return the schema with only the root fields that the caller may use in a document, and their types."""
         return self._part(call.principal).graph
 
     async def visible_graph(self, call: Call) -> Graph:
-        """Schema as `part` gives it, worked out in a thread."""
+        """Return the schema of `part`, built in a thread."""
         return (await self._compiled(call.principal)).graph
 
     async def _compiled(self, principal: Principal) -> _Part:
@@ -163,8 +167,8 @@ class GraphQLDocumentGuard(Struct, frozen=True, kw_only=True):
             )
         return names
 
-    def _instead(self, denied: Deny, text: str, principal: Principal) -> Deny:
-        """The refusal of a document, with the way to call a field of it whose arguments the gateway sets."""
+    def _refusal_with_tool(self, denied: Deny, text: str, principal: Principal) -> Deny:
+        """Return the refusal of a document, with a suggestion to call the tool if the gateway sets arguments of a field."""
         words = set(_WORD.findall(text))
         for (_, name), tool in self.tools.items():
             if name in words and self.rules.visible(principal, tool) and self.rules.bound(principal, tool):
@@ -181,9 +185,9 @@ async def _in_thread(work: Callable[[], _Answer]) -> _Answer:
 
 
 def _narrowed(graph: Graph, usable: Set[tuple[str, str]]) -> Graph:
-    """The schema with these root fields alone, also where a root stands behind an interface, and the types that they lead to.
+    """Return the schema with only these root fields, also for roots behind an interface, and the types they refer to.
 
-    What identifies an object (`id: ID!` of Relay's Node) stays in both: it is all that may be read behind such an interface.
+    The identifying field (`id: ID!` of Relay's Node) stays in both: only that may be read behind such an interface.
     """
     types = dict(graph.types)
     for kind in ("query", "mutation", "subscription"):
@@ -202,7 +206,7 @@ def _narrowed(graph: Graph, usable: Set[tuple[str, str]]) -> Graph:
 def guard_of(
     config: SourceConfig | None, source: str, manifest: Manifest, rules: DocumentRules
 ) -> DocumentGuard | None:
-    """Return the guard of a source whose schema was built. Without a configuration pages may have any size, for previews."""
+    """Return the guard of a source with a built schema. Without a configuration pages may have any size, for previews."""
     graph = manifest.sources[source].graph
     if graph is None:
         return None

@@ -1,4 +1,4 @@
-"""The GraphQL executor: an operation with its variables over the HTTP executor's transport."""
+"""GraphQL executor: sends an operation with its variables over the transport of the HTTP executor."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from toolgen.model.tool import (
 __all__ = ["GraphQLExecutor"]
 
 
-# GraphQL over HTTP, section 5.1: the new media type first, the old one for services that do not know it yet.
+# GraphQL over HTTP, section 5.1: the new media type first, the old one for services without support for it.
 _ACCEPT = "application/graphql-response+json, application/json;q=0.9"
 _HEADERS = (HttpParameter(argument="accept", in_="header", name="Accept", style="simple", explode=False),)
 _BODY = HttpBody(media_type="application/json", argument="request", required=True)
@@ -58,17 +58,17 @@ _Bound = GraphQLBinding | GraphQLDocumentBinding
 
 
 class ForbiddenError(ToolgenError):
-    """The principal lacks what the tool takes from it."""
+    """Principal without a value that the tool takes from it."""
 
     code = "forbidden"
 
 
 class GraphQLExecutor:
-    """Sends the calls of one GraphQL source.
+    """Executor of the calls of one GraphQL source.
 
-    `schemes` are the source's security schemes and `auth` its credentials, as for `HttpExecutor`; GraphQL describes neither, so every
-    credential that is configured is shown with every call. `permit` is asked about every address. `graph` is the schema's index, and
-    `max_page` the largest page that may be asked for.
+    `schemes` are the source's security schemes and `auth` its credentials, as for `HttpExecutor`. GraphQL describes neither, so each
+    configured credential is sent with every call. `permit` checks every address. `graph` is the schema's index, and `max_page` the largest
+    allowed page.
     """
 
     def __init__(  # noqa: PLR0913 - as HttpExecutor, and what only GraphQL has
@@ -120,7 +120,7 @@ class GraphQLExecutor:
         self._listener = SubscriptionListener(selector=selector, permit=permit, resolver=resolver, clock=clock)
 
     async def execute(self, call: Call) -> Success | Failed:
-        """`data` of a Success is the `data` of the response; of a Failed, the `data` and `errors` of a response that had errors.
+        """Execute a call. The result of a Success is the `data` of the response; of a Failed, the `data` and `errors`.
 
         Raises `ToolgenError`, as `preview` does, for a call that cannot be sent.
         """
@@ -155,10 +155,10 @@ class GraphQLExecutor:
         answer = read_answer(outcome, asked) if isinstance(outcome, Success) else explain(outcome, asked)
         if isinstance(answer, Success) and isinstance(sent, GraphQLBinding) and sent.fields:
             answer = self._counted(call, sent, answer)
-        return self._failed.noted(call, answer, left_out) if _by_default(call) else answer
+        return self._failed.with_messages(call, answer, left_out) if _by_default(call) else answer
 
     def _counted(self, call: Call, binding: GraphQLBinding, answer: Success) -> Success:
-        """A default answer with the number of fields that it leaves out; one without an object as it is."""
+        """Return a default answer with the number of fields that it omits. An answer without an object is returned unchanged."""
         if isinstance(call.arguments.get(binding.fields), str) or self._graph is None or not _has_object(answer.data):
             return answer
         found = self._unread.get(binding.hash)
@@ -167,33 +167,33 @@ class GraphQLExecutor:
         return msgspec.structs.replace(answer, unread_fields=found) if found else answer
 
     def preview(self, call: Call) -> JsonObject:
-        """The request body: `{"query", "variables", "operationName"}`, and `files` where there are some.
+        """Return the request body: `{"query", "variables", "operationName"}`, and `files` if there are any.
 
         An absent argument is an absent variable, null is null. Raises `UnbindableError` (code `validation`) for arguments that cannot be
-        sent, and `ForbiddenError` where the principal lacks what the tool takes from it.
+        sent, and `ForbiddenError` if the principal has no value for a bound variable.
         """
         if isinstance(call.tool.binding, GraphQLSchemaBinding):
             if call.graph is None:
-                raise ToolgenError(f"no guard has said what a call to {call.tool.name} may see")
+                raise ToolgenError(f"no guard has decided which types a call to {call.tool.name} may see")
             return describe_types(call.graph, call.arguments)
         request, files = self._request(call)
         shown: list[Json] = [{"path": one.path, **one.about()} for one in files]
         return {**request, "files": shown} if files else request
 
     async def close(self) -> None:
-        """Closes every connection."""
+        """Close all connections."""
         await self._listener.close()
         await self._http.close()
 
     async def _affordable(self, request: JsonObject, call: Call, endpoint: str) -> Success | Failed:
-        """The call, sent once the service can afford it; a call that would have to wait for long is not."""
+        """Send the call once the service can afford it. A call that would wait too long is not sent."""
         budget = self._budgets.get(endpoint) or self._budgets.setdefault(endpoint, CostBudget(clock=self._clock))
         wait = budget.wait(request)
         if not budget.affords(wait):
             return Failed(
                 error=Error(
                     code="rate_limited",
-                    message="the service has too little of its budget left for this call, as it said itself; nothing was sent",
+                    message="the service reported that too little of its budget is left for this call; nothing was sent",
                     suggestion="ask for less",
                     retry_after_s=wait,
                 )
@@ -244,7 +244,7 @@ class GraphQLExecutor:
         return choose_fields(self._graph, binding, self._parsed(binding), fields, self._max_page, variables)
 
     def _parsed(self, binding: GraphQLBinding) -> DocumentNode:
-        """A stored operation, parsed once for each tool: the text of one operation, never of the schema."""
+        """Return a stored operation, parsed once per tool. The text is short, because it contains one operation and not the schema."""
         stored = self._documents.get(binding.hash)
         if stored is None:
             stored = self._documents[binding.hash] = parse(binding.operation, no_location=True)
@@ -260,8 +260,9 @@ class GraphQLExecutor:
                     )
 
     def _http_tool(self, tool: Tool, binding: _Bound, security: Security) -> Tool:
-        """Return the tool of the HTTP request of a call, the same object for each call. The output schema is that of `data`, and is left
-        out."""
+        """Return the tool of the HTTP request of a call, the same object for each call. The output schema is omitted, because it
+        describes `data`.
+        """
         known = self._http_tools.get((tool.digest, security))
         if known is None or known[0] is not tool:
             if len(self._http_tools) >= _MAX_TOOLS:
@@ -271,7 +272,7 @@ class GraphQLExecutor:
         return known[1]
 
     def _security_of(self, principal: Principal) -> Security:
-        """Return all schemes that are configured: for this caller by the policy, otherwise for the source."""
+        """Return all configured schemes: for this caller by the policy, otherwise for the source."""
         given = None if self._provision is None else self._provision.assigned(principal)
         return self._security if given is None else (tuple(sorted(given)),)
 
@@ -285,12 +286,12 @@ def _over_http(binding: _Bound, security: Security) -> HttpBinding:
         parameters=_HEADERS,
         body=_BODY,
         security=security,
-        html=True,  # a web page in place of a response is recognised as one
+        html=True,  # a web page instead of a response is recognised
     )
 
 
 def _has_object(data: Json) -> bool:
-    """True for data with an object below a root field, or a list of some. `data` may stand beside errors."""
+    """Return True for data with an object, or a list of objects, below a root field. `data` may come with errors."""
     roots = data.get("data", data) if isinstance(data, Mapping) else None
     return isinstance(roots, Mapping) and any(isinstance(one, Mapping | list) and one for one in roots.values())
 
@@ -303,7 +304,7 @@ def _bound(call: Call) -> _Bound:
 
 
 def _by_default(call: Call) -> bool:
-    """Return True if a call reads the default fields of a tool whose fields can be chosen."""
+    """Return True if a call reads the default fields of a tool with selectable fields."""
     binding = call.tool.binding
     if not isinstance(binding, GraphQLBinding) or binding.type != "query" or not binding.fields:
         return False
@@ -318,9 +319,9 @@ def _asked(binding: _Bound, call: Call, query: str) -> ResponseContext:
 
 
 def _document(call: Call) -> JsonObject:
-    """A document that an agent wrote, as the guard rendered it: nothing else is ever sent."""
+    """Return the document of an agent as the guard rendered it. No other text is ever sent."""
     if call.document is None:
-        raise ToolgenError(f"no guard has looked at the document of a call to {call.tool.name}")
+        raise ToolgenError(f"no guard has checked the document of a call to {call.tool.name}")
     document = call.document
     return {"query": document.query, "variables": document.variables, "operationName": document.operation_name}
 
@@ -332,7 +333,7 @@ def _attribute(principal: Principal, path: str) -> Json:
     if steps[0] == "on_behalf_of":
         party, steps = principal.on_behalf_of, steps[1:]
     if party is None:
-        raise ForbiddenError("this tool is only for an agent that acts on behalf of somebody")
+        raise ForbiddenError("this tool is only for an agent that acts on behalf of another principal")
     if steps == ["id"]:
         return party.id
     value = party.attributes.get(steps[1])

@@ -1,4 +1,4 @@
-"""Fields that failed for a principal before: default selections leave them out for a while, and say so."""
+"""Memory of fields that failed for a principal: default selections omit them for a while, and report that."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from toolgen.model.schema import Json
 
 __all__ = ["FailedFields", "without"]
 
-_SECONDS = 900.0  # after which a field is asked for again
+_SECONDS = 900.0  # seconds until a field is requested again
 _MAX_CALLERS, _MAX_FIELDS = 10_000, 50
-_TOLD = "left out: this field failed for you before, and is asked for again later; ask for it now with the argument that chooses fields"
-_AGAIN = "call again: the fields that failed are left out of what is read by default"
+_TOLD = "left out: this field failed for you before. It will be read again later; to read it now, use the argument that selects fields"
+_AGAIN = "call again: the default selection now leaves out the fields that failed"
 _Path = tuple[str, ...]
 _Key = tuple[object, ...]
 
 
 class FailedFields(Struct):
-    """In the memory of one process, by caller and tool. A field is left out only after it failed everywhere in an answer.
+    """Failed fields by caller and tool, in the memory of one process. A field is omitted only after it failed in all items of an answer.
 
-    It is not shared: a process that does not know of a failure asks for the field, is told of it beside the answer, and knows then. To
-    share it, every read of default fields would have to wait for an answer about it, which costs more than that one request in 15 minutes.
+    The memory is not shared: another process requests the field, gets the error with the answer, and then knows it too. A shared memory
+    would delay every read with default fields, which costs more than that one request in 15 minutes.
     """
 
     clock: Clock
     _until: OrderedDict[_Key, dict[_Path, float]] = field(default_factory=OrderedDict)
 
     def paths(self, call: Call) -> frozenset[_Path]:
-        """The response names that lead to the fields to leave out of a call."""
+        """Return the response names that lead to the fields to omit from a call."""
         if not self._until:
             return frozenset()
         known = self._until.get(_key(call), {})
         now = self.clock.monotonic()
         return frozenset(path for path, until in known.items() if until > now)
 
-    def noted(self, call: Call, outcome: Success | Failed, left_out: frozenset[_Path]) -> Success | Failed:
+    def with_messages(self, call: Call, outcome: Success | Failed, left_out: frozenset[_Path]) -> Success | Failed:
         """Return the outcome of a read of default fields, with a message for each omitted field. Remembers the fields that failed."""
         found = dict.fromkeys(_failed(outcome))
         if found:
@@ -89,7 +89,7 @@ def _key(call: Call) -> _Key:
 
 
 def _failed(outcome: Success | Failed) -> Iterator[_Path]:
-    """The fields below the root field that failed wherever they were asked for."""
+    """Yield the fields below the root field that failed in all places."""
     told = outcome.data if outcome.shape is Shape.GRAPHQL else None
     errors = told.get("errors") if isinstance(told, Mapping) else None
     if not isinstance(told, Mapping) or not isinstance(errors, list):
@@ -112,7 +112,7 @@ def _is_there(value: Json, path: _Path) -> bool:
 
 
 def without(document: DocumentNode, paths: frozenset[_Path]) -> str:
-    """A stored operation without the fields at these paths; an object of which nothing is left says its type."""
+    """Return a stored operation without the fields at these paths; an object without remaining fields gets `__typename`."""
     [operation] = [one for one in document.definitions if isinstance(one, OperationDefinitionNode)]
     return print_ast(_with(operation, selection_set=_less(operation.selection_set, paths, ())))
 

@@ -1,4 +1,4 @@
-"""Protocol graphql-transport-ws over `websockets` (extra `subscriptions`), connected to an address that was checked and to no other."""
+"""Protocol graphql-transport-ws over `websockets` (extra `subscriptions`), connected only to the checked address."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PROTOCOL = Subprotocol("graphql-transport-ws")
 _ID = "1"
 _MAX_MESSAGE_SIZE = 1024 * 1024
 _OPEN_S = 10.0
-_UNACCEPTED = frozenset({4401, 4403})  # what graphql-transport-ws closes with for a credential that is none
+_UNACCEPTED = frozenset({4401, 4403})  # close codes of graphql-transport-ws for a rejected credential
 _OWN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
 
 
 class _Connect(connect):
-    """Follows no redirect: where it leads was not checked."""
+    """Connection that follows no redirect, because the target was not checked."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
@@ -67,19 +67,21 @@ async def messages_of(
         if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
             raise SubscriptionRefused("one message was larger than the gateway reads") from None
         raise SubscriptionRefused(
-            f"it closed the connection ({closed.code} {closed.reason})" if closed else "it hung up"
+            f"it closed the connection ({closed.code} {closed.reason})"
+            if closed
+            else "it closed the connection without a code"
         ) from None
     except (InvalidHandshake, InvalidURI) as error:
         raise SubscriptionRefused(f"it opened no WebSocket ({type(error).__name__})") from None
     finally:
-        if socket is not None:  # a goodbye that was cancelled leaves the connection open
+        if socket is not None:  # a cancelled closing handshake leaves the connection open
             socket.transport.abort()
 
 
 async def _conversation(
     socket: ClientConnection, credentials: dict[str, str], request: JsonObject
 ) -> AsyncIterator[bytes | None]:
-    # Servers that see no headers behind their WebSocket look for the credential in the first message.
+    # Servers that do not see the headers of their WebSocket read the credential from the first message.
     await _send(socket, {"type": "connection_init", "payload": dict(credentials)})
     begun = False
     async for message in socket:
@@ -124,5 +126,5 @@ def _parsed(message: str | bytes) -> dict[str, Any]:
     except ValueError:
         received = None
     if not isinstance(received, dict):
-        raise SubscriptionRefused("it sent a message that is no JSON object")
+        raise SubscriptionRefused("it sent a message that is not a JSON object")
     return received

@@ -1,4 +1,4 @@
-"""Guard of documents: parsed, counted, validated and priced; what passes is rendered from its tree. Pure and bounded."""
+"""Guard of documents: parsed, counted, validated and priced. A valid document is rendered from its tree. Pure and bounded."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ __all__ = ["CheckedDocument", "RootCall", "check_document", "is_small", "listed"
 
 
 def listed(type_: GraphQLInputType, value: Any) -> Any:
-    """A value of a document with lists where a single item stands for one (spec, section 3.11), and without what a variable that is not
-    given leaves out (section 3.10)."""
+    """Return a value of a document with single items as lists (spec, section 3.11), and without members of absent variables (section
+    3.10).
+    """
     inner = type_.of_type if isinstance(type_, GraphQLNonNull) else type_
     match inner:
         case GraphQLList():
@@ -84,19 +85,19 @@ def listed(type_: GraphQLInputType, value: Any) -> Any:
 
 
 _TOKENS = 4000
-_MAX_LENGTH = 100_000  # characters: comments and commas are no tokens
-_MAX_VALUES = 10_000  # in the variables
-_MAX_READ = 50_000  # values of variables, as often as arguments use them
-_MAX_VISITS = 5000  # fields met while fragments are followed
-_MAX_PAIRS = 1000  # of fields that answer under one name at one place: validation compares each with each
-_SMALL_LENGTH = 400  # characters of a document that is checked in a millisecond
-_SMALL_VALUES = 50  # in its variables
+_MAX_LENGTH = 100_000  # characters: comments and commas are not tokens
+_MAX_VALUES = 10_000  # values in the variables
+_MAX_READ = 50_000  # values of variables, counted once per use in an argument
+_MAX_VISITS = 5000  # fields visited with all fragments followed
+_MAX_PAIRS = 1000  # pairs of fields with one response name in one place: validation compares each with each
+_SMALL_LENGTH = 400  # characters of a document that can be checked in a millisecond
+_SMALL_VALUES = 50  # values in its variables
 _DIRECTIVES = frozenset({"include", "skip"})
 _RULE = "graphql"
 
 
 class RootCall(Struct, frozen=True, kw_only=True):
-    """A root field of a document with its arguments: what a call of that field's own tool would be."""
+    """Root field of a document with its arguments, equal to a call of the field's own tool."""
 
     field: str
     arguments: JsonObject
@@ -115,7 +116,7 @@ class CheckedDocument(Struct, frozen=True, kw_only=True):
 
 
 class _TooMuch(Exception):  # noqa: N818 - a verdict on its way out
-    """A limit was passed, or something stands in the document that may not."""
+    """Exceeded limit, or a forbidden part of the document."""
 
     def __init__(self, reason: str, code: ErrorCode = "validation") -> None:
         super().__init__(reason)
@@ -123,14 +124,14 @@ class _TooMuch(Exception):  # noqa: N818 - a verdict on its way out
 
 
 def is_small(text: str, variables: JsonObject) -> bool:
-    """Return True if a document is so short, and its variables so few, that checking it holds up nobody."""
+    """Return True if a document is so short, and its variables so few, that the check takes almost no time."""
     return len(text) <= _SMALL_LENGTH and _count_values(variables, _SMALL_VALUES) <= _SMALL_VALUES
 
 
 def check_document(
     text: str, variables: JsonObject, *, schema: GraphQLSchema, limits: GraphQLDocumentBinding, max_page: int | None
 ) -> CheckedDocument | Deny:
-    """Judges one document. A `Deny` says, for the agent, what to change."""
+    """Check one document. A `Deny` tells the agent the necessary change."""
     if len(text) > _MAX_LENGTH:
         return _deny(f"it is longer than {_MAX_LENGTH} characters")
     sizes = {name: _count_values(value) for name, value in islice(variables.items(), _MAX_VALUES + 1)}
@@ -192,7 +193,7 @@ def _parts(
 
 
 def _refuse_foreign(document: DocumentNode, limits: GraphQLDocumentBinding) -> None:
-    """Directives other than the two of the spec, introspection, and more aliases or fragments than there may be."""
+    """Refuse directives other than those of the spec, introspection, and too many aliases or fragments."""
     fragments = 0
 
     class ForeignParts(Visitor):
@@ -200,7 +201,7 @@ def _refuse_foreign(document: DocumentNode, limits: GraphQLDocumentBinding) -> N
             nonlocal fragments
             fragments += isinstance(node, FragmentDefinitionNode | InlineFragmentNode)
             if isinstance(node, FieldNode) and node.name.value.startswith("__") and node.name.value != "__typename":
-                raise _TooMuch("introspection is off; the tool that describes types says what there is", "forbidden")
+                raise _TooMuch("introspection is off; use the tool that describes types", "forbidden")
             for directive in getattr(node, "directives", None) or ():
                 if directive.name.value not in _DIRECTIVES:
                     raise _TooMuch(f"the directive @{bounded(directive.name.value, 60)} is not taken")
@@ -225,7 +226,7 @@ def _count_aliases(document: DocumentNode) -> int:
 
 
 class _Counter(Struct):
-    """Depth, root fields and size with every fragment followed, before anything slower looks at the document."""
+    """Depth, root fields and size of a document with all fragments followed, computed before slower checks."""
 
     limits: GraphQLDocumentBinding
     fragments: Mapping[str, FragmentDefinitionNode]
@@ -234,10 +235,10 @@ class _Counter(Struct):
     deepest: int = 0
     pairs: int = 0
     places: dict[tuple[str, ...], int] = {}
-    read: Counter[str] = msgspec.field(default_factory=Counter)  # by variable, how often arguments use it
+    read: Counter[str] = msgspec.field(default_factory=Counter)  # number of uses in arguments, by variable
 
     def count(self, selections: SelectionSetNode, depth: int, above: tuple[str, ...], place: tuple[str, ...]) -> None:
-        """Counts a selection at a `place` of the answer, inside of the fragments `above`."""
+        """Count a selection at a `place` of the answer, inside of the fragments `above`."""
         for node in selections.selections:
             self.visits += 1
             if self.visits > _MAX_VISITS:
@@ -267,14 +268,14 @@ class _Counter(Struct):
                         self.count(self.fragments[name].selection_set, depth, (*above, name), place)
 
     def check(self) -> None:
-        """Refuses a document that was counted, and is more than the limits."""
+        """Raise `_TooMuch` if the counted document exceeds the limits."""
         if self.roots > self.limits.max_root_fields:
             raise _TooMuch(f"it has {self.roots} root fields, more than {self.limits.max_root_fields}")
         if self.deepest > self.limits.max_depth:
             raise _TooMuch(f"it is {self.deepest} levels deep, more than {self.limits.max_depth}")
 
     def check_values(self, sizes: Mapping[str, int]) -> None:
-        """Refuses a document that uses large variables so often that reading them takes long. `sizes`: values in each variable."""
+        """Raise `_TooMuch` if the document uses large variables too often. `sizes` are the numbers of values in each variable."""
         if sum(sizes.get(name, 0) * times for name, times in self.read.items()) > _MAX_READ:
             raise _TooMuch(f"it uses more than {_MAX_READ} values of its variables: use each large variable once")
 
@@ -293,7 +294,7 @@ def _variables_in(value: ValueNode) -> Iterator[str]:
 
 
 def _count_values(value: Json, most: int = _MAX_VALUES) -> int:
-    """Count the values in a JSON value, itself included; beyond `most` it does not go on."""
+    """Return the number of values in a JSON value, itself included. Counting stops above `most`."""
     count, stack = 0, [value]
     while stack and count <= most:
         count += 1
@@ -313,14 +314,14 @@ class _Pricer(Struct):
     values: JsonObject
     limits: GraphQLDocumentBinding
     max_page: int | None
-    fronts: frozenset[str]  # the types a root may stand behind
+    fronts: frozenset[str]  # types that may resolve to a root type
     cost: int = 0
     rejections: dict[tuple[str, ...], None] = {}
     path: tuple[str, ...] = ()
     declared: dict[tuple[str, str], Sequence[Mapping[str, GraphQLArgument]]] = {}
 
     def price(self, type_: GraphQLNamedType, selections: SelectionSetNode, several: int, *, top: bool = False) -> int:
-        """Adds the cost of a selection; `top` is the operation's own, whose fields are judged as calls of their tools."""
+        """Add the cost of a selection. With `top` it is the selection of the operation, whose fields are judged as calls of their tools."""
         for node in selections.selections:
             match node:
                 case FieldNode():
@@ -345,7 +346,7 @@ class _Pricer(Struct):
             raise _TooMuch(f"{node.name.value} leads back to a root type", "forbidden")
         if not top and type_.name in self.fronts and not identifies(str(definition.type)):
             raise _TooMuch(
-                f"{node.name.value} may be a field of a root type: say whose it is (... on Type)", "forbidden"
+                f"{node.name.value} may be a field of a root type: select it with its type (... on Type)", "forbidden"
             )
         self._refuse_files(definition, node)
         size = self._size(type_, definition, node)
@@ -357,17 +358,19 @@ class _Pricer(Struct):
         self.path = path
 
     def _refuse_files(self, definition: GraphQLField, node: FieldNode) -> None:
-        """A file cannot be sent beside a document, and as JSON no service takes it; a text may be a reference."""
+        """Refuse a file, because a document cannot contain one and services do not accept it as JSON. A text may be a reference."""
         for argument in node.arguments or ():
             value = value_from_ast_untyped(argument.value, dict(self.values))
             if _holds_file(definition.args[argument.name.value].type, value):
                 raise _TooMuch(
-                    f"{node.name.value} takes a file, which no document can hold: call the tool of that field"
+                    f"{node.name.value} takes a file, which a document cannot contain: call the tool of that field"
                 )
 
     def _size(self, type_: GraphQLNamedType, definition: GraphQLField, node: FieldNode) -> int | None:
-        """Number of items that a field is asked for: by the size of a page, given or by default, or by a long list among its
-        arguments. What a mutation is told may be called as a page's size and be none, as of its own tool."""
+        """Return the number of items of a field: by its page size, given or by default, or by a long list among its arguments.
+
+        An argument of a mutation may have the name of a page size without being one, as for the mutation's own tool.
+        """
         changes = type_ is self.schema.mutation_type
         if changes and not (_is_list(definition) or _is_connection(get_named_type(definition.type))):
             return None
@@ -390,7 +393,9 @@ class _Pricer(Struct):
     def _declared(
         self, type_: GraphQLNamedType, definition: GraphQLField, name: str
     ) -> Sequence[Mapping[str, GraphQLArgument]]:
-        """The arguments of a field, and for one of an interface those that objects give defaults of their own."""
+        """Return the arguments of a field. For a field of an interface, return the arguments of its objects too, because their defaults
+        may differ.
+        """
         if not isinstance(type_, GraphQLInterfaceType):
             return (definition.args,)
         known = self.declared.get((type_.name, name))
@@ -403,13 +408,13 @@ class _Pricer(Struct):
 
 
 def _names_its_type(node: FieldNode) -> bool:
-    """Return True if `__typename` is the only field selected: a mutation that leads back to a root answers with it."""
+    """Return True if `__typename` is the only selected field: a mutation that leads back to a root answers with it."""
     below = node.selection_set.selections if node.selection_set is not None else ()
     return all(isinstance(one, FieldNode) and one.name.value == "__typename" for one in below)
 
 
 def _fronts(schema: GraphQLSchema) -> frozenset[str]:
-    """The types a root may stand behind: itself, the interfaces it implements and the unions it is in."""
+    """Return the types that may resolve to a root: the root itself, its interfaces and the unions that include it."""
     roots = [one for one in (schema.query_type, schema.mutation_type, schema.subscription_type) if one is not None]
     found = {one.name for root in roots for one in (root, *root.interfaces)}
     unions = [one for one in schema.type_map.values() if isinstance(one, GraphQLUnionType)]
@@ -419,7 +424,7 @@ def _fronts(schema: GraphQLSchema) -> frozenset[str]:
 def _items(
     type_: GraphQLNamedType, name: str, definition: GraphQLField, inner: GraphQLNamedType, size: int | None
 ) -> int:
-    """Number of objects that a field leads to. A connection counts its items once, and not again as its nodes or edges."""
+    """Return the number of objects below a field. A connection counts its items once, and not again as its nodes or edges."""
     if size is not None:
         return max(size, 1)
     if _is_connection(inner):
@@ -449,7 +454,7 @@ def _is_connection(type_: GraphQLNamedType) -> bool:
 
 
 def _values(operation: OperationDefinitionNode, variables: JsonObject) -> JsonObject:
-    """The variables with the defaults that the document gives them."""
+    """Return the variables with the defaults of the document."""
     values: dict[str, Json] = {}
     for one in operation.variable_definitions or ():
         name = one.variable.name.value

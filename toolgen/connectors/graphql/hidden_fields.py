@@ -1,6 +1,6 @@
-"""Fields and values hidden by name, where GraphQL allows another name: aliases in answers, values in the text of documents.
+"""Fields and values hidden by name, despite other names in GraphQL: aliases in answers, and values in the text of documents.
 
-A document is compared with the schema: if it has anything that the schema lacks, its secret values cannot be found.
+A document is compared with the schema. If it contains an unknown name, its secret values cannot be found.
 """
 
 from __future__ import annotations
@@ -39,26 +39,29 @@ from toolgen.model.schema import Json
 
 __all__ = ["aliases_of", "conceal_document", "fits"]
 
-_TOKENS = 4000  # as many as the guard reads
+_TOKENS = 4000  # as many as the guard allows
 _Digest = Callable[[Json], Json]
 
 
 def aliases_of(operation: str) -> Mapping[str, frozenset[str]]:
-    """The aliases of a stored operation, and the fields each of them stands for."""
+    """Return the aliases of a stored operation, and the fields each of them represents."""
     found: dict[str, set[str]] = {}
 
-    class Look(Visitor):
+    class AliasFinder(Visitor):
         def enter_field(self, node: FieldNode, *_: object) -> None:
             if node.alias is not None and node.alias.value != node.name.value:
                 found.setdefault(node.alias.value, set()).add(node.name.value)
 
-    visit(parse(operation, no_location=True), Look())
+    visit(parse(operation, no_location=True), AliasFinder())
     return {alias: frozenset(names) for alias, names in found.items()}
 
 
 def conceal_document(text: str, names: frozenset[str] | None, digest: _Digest) -> tuple[str, frozenset[str]]:
-    """A document with digests for the values of arguments and input fields of these names (of all of them, for None), and the
-    variables that stand among those values. Comments go, and text that is no document goes as a digest."""
+    """Return a document with digests in place of the values of arguments and input fields with these names (for None, of all), and the
+    variables among those values.
+
+    Comments are removed. Text that is not a document is replaced by its digest.
+    """
     try:
         document = parse(text, no_location=True, max_lexical_tokens=_TOKENS)
         variables: set[str] = set()
@@ -110,11 +113,11 @@ def _digested(value: ValueNode, digest: _Digest) -> StringValueNode:
 def _variables(node: Node) -> Iterable[str]:
     found: list[str] = []
 
-    class Look(Visitor):
+    class AliasFinder(Visitor):
         def enter_variable(self, variable: VariableNode, *_: object) -> None:
             found.append(variable.name.value)
 
-    visit(node, Look())
+    visit(node, AliasFinder())
     return found
 
 
@@ -135,7 +138,7 @@ def fits(graph: Graph, text: str, variables: Json, start: str = "") -> bool:
 
 
 def _declared(document: DocumentNode) -> Mapping[str, str]:
-    """The types of the variables, as the document writes them."""
+    """Return the types of the variables as the document declares them."""
     operations = (one for one in document.definitions if isinstance(one, OperationDefinitionNode))
     return {
         definition.variable.name.value: print_ast(definition.type)
@@ -240,7 +243,7 @@ class _Fitting(Struct, frozen=True):
                 return inputs is None
 
     def _inputs(self, type_: str) -> Mapping[str, GraphArgument] | None:
-        """The members of an input object; None for any other type. One that the schema lacks has none."""
+        """Return the members of an input object; None for any other type. A type that the schema lacks has no members."""
         known = self.graph.types.get(named(type_))
         if known is None:
             return None if named(type_) in _BUILT_IN else {}

@@ -1,4 +1,4 @@
-"""Definitions that are used once, written where they are used: the same schema in fewer words."""
+"""Inlining of definitions that are used once: the same schema with fewer words."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from toolgen.model.schema import Schema
 __all__ = ["inlined"]
 
 _PREFIX = "#/$defs/"
-_MAX_COUNT = 60  # definitions; they may be nested one in another
+_MAX_COUNT = 60  # inlined definitions; they may be nested
 
 
 def inlined(schema: Schema, definitions: Mapping[str, Schema]) -> tuple[Schema, dict[str, Schema]]:
-    """The schema and what is left of its definitions. One that leads back to itself stays a definition."""
+    """Return the schema and its remaining definitions. A recursive definition is kept."""
     if len(definitions) > _MAX_COUNT:
         return schema, dict(definitions)
     uses = Counter(name for one in (schema, *definitions.values()) for name in _references(one))
@@ -29,7 +29,9 @@ def inlined(schema: Schema, definitions: Mapping[str, Schema]) -> tuple[Schema, 
 
 
 def _references(schema: Schema) -> Iterator[str]:
-    """The definitions that a schema of ours refers to. A property may be called `default`, so only what holds schemas is looked into."""
+    """Return the definitions that a generated schema refers to. Only keywords with schemas are searched, because a property may be
+    called `default`.
+    """
     if "$ref" in schema:
         yield schema["$ref"].removeprefix(_PREFIX)
     for inner in (*schema.get("properties", {}).values(), *schema.get("anyOf", ())):
@@ -66,7 +68,7 @@ def _replaced(schema: Schema, definitions: Mapping[str, Schema], once: set[str])
         built["anyOf"] = [_replaced(one, definitions, once) for one in schema["anyOf"]]
     match built.pop("anyOf", None):
         case [{"type": str() as type_, **rest}, {"type": "null"}]:
-            # What was a reference or null is now an object or null, which one schema can say.
+            # The alternative of a reference and null became an object or null, which one schema can express.
             widened: dict[str, Any] = {str(key): one for key, one in rest.items()}
             if "enum" in widened:
                 widened["enum"] = [*widened["enum"], None]

@@ -1,4 +1,4 @@
-"""Arguments as JSON Schema 2020-12: nullable is not optional, recursion lives in `$defs`, `@oneOf` is exactly one property."""
+"""Arguments as JSON Schema 2020-12: nullable differs from optional, recursive types are in `$defs`, `@oneOf` is exactly one property."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ from toolgen.model.shown_schema import is_large
 __all__ = ["InputTooLargeError", "Inputs", "Wording", "is_required"]
 
 
-_MAX_INLINE = 16  # values of an enum that is written out where it is used; longer ones are written once
+_MAX_INLINE = 16  # values of an inline enum; a longer enum becomes a shared definition
 _MAX_SIZE = 2**53 - 1
 
 
-_MAX_DEFINITIONS = 10_000  # types that arguments of one operation lead to; a database of 1,000 tables has 8,000
-_MAX_VALUES_LENGTH = 4096  # characters about all values of an enum
-_MAX_NOTE_LENGTH = 300  # characters about one enum value or scalar
+_MAX_DEFINITIONS = 10_000  # types used by the arguments of one operation; a database of 1,000 tables has 8,000
+_MAX_VALUES_LENGTH = 4096  # characters of the descriptions of all values of an enum
+_MAX_NOTE_LENGTH = 300  # characters of the description of one enum value or scalar
 _MAX_GIST_LENGTH = 56
-_RELAY_ID = "clientMutationId"  # known by name (GraphQL Input Object Mutations Specification)
+_RELAY_ID = "clientMutationId"  # standard argument (GraphQL Input Object Mutations Specification)
 _Definable: TypeAlias = GraphQLEnumType | GraphQLInputObjectType
 
 
 class Wording(Struct, frozen=True, kw_only=True):
-    """Notation of arguments: `scalars` are JSON Schemas by scalar, as toolgen.yaml gives them.
+    """Style of argument schemas: `scalars` are the JSON Schemas of scalars in toolgen.yaml.
 
-    A `brief` schema takes exactly what the whole one takes. It says the first sentence of what descriptions say, and writes a definition
-    that is used once where it is used.
+    A `brief` schema accepts exactly the same values. It contains the first sentence of each description, and inlines definitions that are
+    used once.
     """
 
     scalars: Mapping[str, Schema] = {}
@@ -62,7 +62,7 @@ class Wording(Struct, frozen=True, kw_only=True):
 
 
 class _FoundInput(Struct):
-    """The types that one schema refers to, as they are met."""
+    """Types that one schema refers to, collected during conversion."""
 
     wording: Wording
     types: dict[str, _Definable] = {}
@@ -73,7 +73,7 @@ class InputTooLargeError(Exception):
 
 
 class _NoJsonError(Exception):
-    """A default value that JSON cannot say."""
+    """Default value without a JSON form."""
 
 
 class Inputs:
@@ -85,7 +85,7 @@ class Inputs:
         self._references: dict[str, dict[str, _Definable]] = {}
 
     def arguments(self, members: Mapping[str, GraphQLArgument]) -> Schema:
-        """The input schema of a tool that takes these arguments. Raises `InputTooLargeError`."""
+        """Return the input schema of a tool with these arguments. Raises `InputTooLargeError`."""
         found = _FoundInput(self._wording)
         schema: Schema = _object(members, found)
         definitions = self._closure(found.types)
@@ -93,13 +93,11 @@ class Inputs:
         if definitions and self._wording.brief:
             schema, definitions = inlined(schema, definitions)
             shorter = {**schema, "$defs": definitions} if definitions else schema
-            return (
-                whole if is_large(shorter) else shorter
-            )  # what is too long to be shown is shown in parts, by the names of types
+            return whole if is_large(shorter) else shorter  # a schema that is too long is shown in parts, by type names
         return whole
 
     def _closure(self, found: dict[str, _Definable]) -> dict[str, Schema]:
-        """The definitions of what was found and of everything it leads to; in a loop, because inputs may be nested without end."""
+        """Return the found definitions and all that they refer to; with a loop, because inputs may be nested to any depth."""
         reached: set[str] = set()
         waiting = list(found.values())
         while waiting:
@@ -124,7 +122,7 @@ class Inputs:
 
 
 def is_required(member: GraphQLArgument | GraphQLInputField) -> bool:
-    """Non-null and without a default (spec, sections 3.6.1 and 3.10)."""
+    """Return True for a non-null member without a default (spec, sections 3.6.1 and 3.10)."""
     return isinstance(member.type, GraphQLNonNull) and get_default_value_ast(member) is None
 
 
@@ -137,7 +135,7 @@ def _object(
     }
     if required := [name for name, member in members.items() if is_required(member)]:
         schema["required"] = required
-    # A service refuses what it does not know (spec, section 5.6.2), so a name that does not exist is refused here already.
+    # A service refuses unknown members (spec, section 5.6.2), so they are refused here already.
     schema["additionalProperties"] = False
     return schema
 
@@ -183,7 +181,7 @@ def _type(type_: GraphQLInputType, found: _FoundInput) -> Schema:
 
 
 def _present(type_: GraphQLInputType, found: _FoundInput) -> Schema:
-    """The schema of a type without null among its values."""
+    """Return the schema of a type without null among its values."""
     match type_:
         case GraphQLList():
             return {"type": "array", "items": _type(type_.of_type, found)}
@@ -240,7 +238,7 @@ def _about_value(value: GraphQLEnumValue) -> str:
 
 
 def _literal(node: ValueNode, type_: GraphQLInputType) -> Json:
-    """A default as the JSON an agent would write for it. Raises `_NoJsonError` where there is none."""
+    """Return a default as JSON. Raises `_NoJsonError` if it has no JSON form."""
     inner = type_.of_type if isinstance(type_, GraphQLNonNull) else type_
     match node, inner:
         case NullValueNode(), _:
@@ -257,7 +255,7 @@ def _literal(node: ValueNode, type_: GraphQLInputType) -> Json:
 
 
 def _exact(value: Any) -> Json:
-    """JSON numbers that every reader reads alike: no NaN, no infinity, no integer beyond 2**53 (RFC 8259, section 6)."""
+    """Return True for numbers that every JSON reader reads alike: no NaN, no infinity, no integer beyond 2**53 (RFC 8259, section 6)."""
     match value:
         case bool() | str() | None:
             return value

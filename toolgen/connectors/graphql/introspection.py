@@ -1,4 +1,4 @@
-"""Asking a live GraphQL endpoint what it offers, within bounds."""
+"""Introspection of a live GraphQL endpoint, within limits."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from toolgen.core.errors import DescriptionError, connection_failure
 
 __all__ = ["introspect"]
 
-_SECONDS = 30.0  # for connecting, and for each read
-_BETWEEN = re.compile(r"[\s;,=]+")  # the parts of `token abc` and of `session=abc; other=def`
-_WHOLE = 60.0  # for all of one answer
+_SECONDS = 30.0  # seconds for connecting, and for each read
+_BETWEEN = re.compile(r"[\s;,=]+")  # parts of `token abc` and of `session=abc; other=def`
+_WHOLE = 60.0  # seconds for one complete answer
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _ACCEPT = {"Accept": "application/graphql-response+json, application/json", "Accept-Encoding": "identity"}
-_SAVE = "save the schema to a file where the endpoint answers no introspection"
+_SAVE = "save the schema to a file if the endpoint does not answer introspection"
 
 
 class _TooLargeError(Exception):
-    """The answer was cut off."""
+    """Answer over a limit."""
 
 
 class _Answer(Struct, frozen=True, kw_only=True):
-    """Response of an endpoint to one query. `data` and `errors` are empty if the body is no GraphQL response."""
+    """Response of an endpoint to one query. `data` and `errors` are empty if the body is not a GraphQL response."""
 
     status: int
     media_type: str
@@ -56,10 +56,10 @@ class _Answer(Struct, frozen=True, kw_only=True):
 
 
 def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADERS) -> Mapping[str, Any]:
-    """The `{"__schema": …}` of an endpoint that answers introspection. `headers` hold credentials, and are never repeated.
+    """Return the `{"__schema": …}` of an endpoint. `headers` contain credentials and are never repeated in messages.
 
-    Newer parts of introspection (`isOneOf`, deprecated inputs; GraphQL September 2025) are asked for first, and without them when the
-    endpoint does not know them. No proxy, no redirect, no compression. Raises `DescriptionError`.
+    Newer parts of introspection (`isOneOf`, deprecated inputs; GraphQL September 2025) are requested first. If the endpoint does not know
+    them, the query is repeated without them. No proxy, no redirect, no compression. Raises `DescriptionError`.
     """
     where = url.partition("?")[0]
     modern = get_introspection_query(specified_by_url=True, input_value_deprecation=True, one_of=True)
@@ -94,7 +94,7 @@ def _asked(client: httpx.Client, url: str, question: str, headers: Mapping[str, 
     asked = {"query": question}
     with client.stream("POST", url, json=asked, headers={**headers, **_ACCEPT}) as response:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise _TooLargeError  # a compressed body has no size that can be trusted
+            raise _TooLargeError  # the size of a compressed body is unknown
         for chunk in response.iter_raw():
             body += chunk
             if len(body) > largest or monotonic() > until:
@@ -103,7 +103,7 @@ def _asked(client: httpx.Client, url: str, question: str, headers: Mapping[str, 
 
 
 def _refused(answer: _Answer, shown: bool) -> str:
-    """Describe a response that is no introspection result, without quoting it: a page may contain anything."""
+    """Describe a response that is not an introspection result, without quoting it: a page may contain anything."""
     status = answer.status
     if status in {401, 403}:
         wanted = (
@@ -111,10 +111,10 @@ def _refused(answer: _Answer, shown: bool) -> str:
         )
         return f"answers {status}: it {wanted}"
     if "html" in answer.media_type:
-        return f"answers {status} with a web page, so it is no GraphQL endpoint"
+        return f"answers {status} with a web page, so it is not a GraphQL endpoint"
     if 300 <= status < 400:
-        return f"answers {status}: redirects are not followed; name where the endpoint really is"
-    return f"answers {status} with something that is no introspection result"
+        return f"answers {status}: redirects are not followed; set the URL of the endpoint itself"
+    return f"answers {status} with something that is not an introspection result"
 
 
 def _first(errors: tuple[Any, ...]) -> str:

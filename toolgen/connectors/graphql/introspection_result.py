@@ -12,7 +12,7 @@ from toolgen.connectors.graphql.repair import DescriptionFault
 
 __all__ = ["parse_introspection"]
 
-# SDL's grammar guarantees its names; JSON guarantees nothing, and a name goes into the text of operations.
+# SDL's grammar guarantees valid names; JSON does not, and names become part of the text of operations.
 _Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[_A-Za-z][_0-9A-Za-z]*\Z")]
 
 
@@ -70,7 +70,7 @@ class _Schema(msgspec.Struct, rename="camel"):
 
 
 def parse_introspection(schema: object) -> tuple[Any, tuple[DescriptionFault, ...]]:
-    """The value of `__schema`, as graphql-core's `build_client_schema` takes it, and what was left out of it.
+    """Return the value of `__schema` for graphql-core's `build_client_schema`, and the parts that were left out.
 
     Raises `msgspec.ValidationError`, which names the place, for another shape.
     """
@@ -80,7 +80,7 @@ def parse_introspection(schema: object) -> tuple[Any, tuple[DescriptionFault, ..
 
 
 def _drop_defaults(schema: _Schema) -> Iterator[DescriptionFault]:
-    """Takes out default values that are no GraphQL: some services print those of their own language."""
+    """Remove default values that are not GraphQL: some services print those of their own language."""
     for type_ in schema.types:
         yield from _drop_from(type_.input_fields or (), type_.name)
         for field in type_.fields or ():
@@ -97,5 +97,5 @@ def _drop_from(inputs: Iterable[_IntrospectedInput], owner: str) -> Iterator[Des
             parse_const_value(one.default_value, no_location=True)
         except GraphQLError:
             one.default_value = None
-            message = f"the default value of {one.name} is no GraphQL and was left out"
+            message = f"the default value of {one.name} is not GraphQL and was left out"
             yield DescriptionFault(code="invalid_default", origin=owner, message=message)

@@ -23,7 +23,8 @@ from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["ResponseContext", "effect_of", "path_of", "present", "rejection_of", "root_keys"]
 
-# How servers say that a root field's resolver returned, and what it returned did not fit (spec, section 6.4.3): graphql-js and its ports,
+# Messages of servers for a root field whose resolver returned a value that did not fit (spec, section 6.4.3): graphql-js and its ports,
+# graphql-java, graphql-ruby.
 # graphql-java, graphql-ruby.
 _INCOMPLETE = re.compile(
     r"cannot return null for non-nullable|declared as a non null type, but|expected iterable, but did not find|cannot represent"
@@ -72,7 +73,7 @@ def _is_incomplete(error: Json) -> bool:
 
 
 def root_keys(query: str) -> tuple[str, ...]:
-    """The names that the root fields of an operation answer under, without `__typename`."""
+    """Return the response names of the root fields of an operation, without `__typename`."""
     try:
         definitions = parse(query, no_location=True).definitions
     except (GraphQLError, RecursionError):
@@ -127,7 +128,7 @@ def rejection_of(data: JsonObject, asked: ResponseContext) -> Error | None:
 
 
 def _payloads(value: Json, path: tuple[str, ...]) -> Iterator[JsonObject]:
-    """The objects at the end of a path; lists on the way stand for their items."""
+    """Yield the objects at the end of a path; each list on the way is replaced by its items."""
     match value:
         case Mapping() if path:
             yield from _payloads(value.get(path[0]), path[1:])

@@ -1,4 +1,4 @@
-"""Operations that are sent: their text, static, with variables and checked by graphql-core, and the transport of subscriptions."""
+"""Text of operations, static, with variables and checked by graphql-core, and the transport of subscriptions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["faults_of", "render_operation", "subscription_of", "written_selectio
 
 
 def render_operation(kind: str, name: str, field: str, definition: GraphQLField, below: Iterable[Selection]) -> str:
-    """`query get_country($code: ID!) {` and so on, over several lines. Every argument is the variable of its own name."""
+    """Return `query get_country($code: ID!) {` and so on, over several lines. Each argument is a variable with the same name."""
     variables = ", ".join(f"${argument}: {_variable_type(one)}" for argument, one in definition.args.items())
     passed = ", ".join(f"{argument}: ${argument}" for argument in definition.args)
     root = Selected(name=field, type=definition.type, below=tuple(below))
@@ -49,9 +49,9 @@ _PAGE_INFO = ("hasNextPage", "hasPreviousPage", "startCursor", "endCursor")
 
 
 def written_selection(schema: GraphQLSchema, definition: GraphQLField, text: str) -> tuple[Selection, ...]:
-    """A selection set that a person wrote for what a root field returns (`{ id owner { login } }`, also without the outer braces).
+    """Parse a selection set that a person wrote for the result of a root field (`{ id owner { login } }`, also without the outer braces).
 
-    Raises `ValueError` for what is none or uses what only a whole document has. Whether the fields exist is for `faults_of` to say.
+    Raises `ValueError` if it is invalid or uses features of complete documents. `faults_of` checks that the fields exist.
     """
     named = get_named_type(definition.type)
     if not is_composite_type(named):
@@ -127,7 +127,9 @@ def faults_of(schema: GraphQLSchema, operation: str) -> list[str]:
 
 
 def _variable_type(argument: GraphQLArgument) -> str:
-    """A default in the schema makes its variable optional: absent, the service fills it in (spec, section 5.8.5)."""
+    """Return the type of a variable. A default in the schema makes its variable optional: if absent, the service uses it (spec, section
+    5.8.5).
+    """
     if isinstance(argument.type, GraphQLNonNull) and get_default_value_ast(argument) is not None:
         return str(argument.type.of_type)
     return str(argument.type)
@@ -150,7 +152,7 @@ def _lines(one: Selection, depth: int, arguments: str = "") -> Iterator[str]:
 
 
 def subscription_of(config: SourceConfig, endpoint: str) -> GraphQLSubscription | None:
-    """The subscriptions of a source, or None where toolgen.yaml does not open them. The endpoint's own address unless another is given."""
+    """Return the subscriptions of a source, or None if toolgen.yaml does not enable them. The default URL is the endpoint."""
     options = config.graph.subscriptions
     if options is None:
         return None

@@ -32,7 +32,7 @@ _NO_SCALARS: Mapping[str, Schema] = MappingProxyType({})
 _NO_SELECTIONS: Mapping[str, ChosenSelection] = MappingProxyType({})
 _NAME = re.compile(r"[_A-Za-z][_0-9A-Za-z]*\Z")
 _COORDINATE = re.compile(r"[_0-9A-Za-z*?]{1,100}\.[_0-9A-Za-z*?]{1,100}\Z")
-_BUILT_IN = frozenset({"Int", "Float", "String", "Boolean", "ID"})  # the spec says what these are
+_BUILT_IN = frozenset({"Int", "Float", "String", "Boolean", "ID"})  # scalars of the specification
 _MAX_SECONDS, _MAX_EVENTS = 300.0, 1000
 _MAX_FILES = 1000
 
@@ -71,7 +71,7 @@ class GraphKeys(msgspec.Struct):
 
 
 class QueryLimits(Struct, frozen=True, kw_only=True):
-    """Size limits of a document that an agent wrote. A page of 10 products costs 10 times what one costs."""
+    """Size limits of a document that an agent wrote. A page of 10 products costs 10 times as much as one product."""
 
     max_depth: int = 8
     max_aliases: int = 10
@@ -81,7 +81,7 @@ class QueryLimits(Struct, frozen=True, kw_only=True):
 
 
 class SubscriptionOptions(Struct, frozen=True, kw_only=True):
-    """Over what subscriptions run, and when they end. `url` is the endpoint's own where it is ""."""
+    """Transport of subscriptions, and their limits. `url` is "" for the endpoint's own."""
 
     transport: str = "websocket"  # websocket | sse
     url: str = ""
@@ -97,10 +97,12 @@ class ChosenSelection(Struct, frozen=True, kw_only=True):
 
 
 class GraphOptions(Struct, frozen=True, kw_only=True):
-    """`operations` are files of trusted operations. `scalars` are JSON Schemas by scalar. `queries` opens the schema to documents that
-    agents write, `subscriptions` to subscriptions; `None` for neither. `max_page` is the largest page that may be asked for, `None`
-    where toolgen.yaml says nothing. `leave_out` are fields (`Type.field`, with globs) that no default selection reads.
-    `selections` are by tool: its name, also without the source's, or its root field (`Query.product`).
+    """Options of a GraphQL source.
+
+    `operations` are files of trusted operations. `scalars` are JSON Schemas by scalar. `queries` permits documents that agents write,
+    `subscriptions` permits subscriptions; `None` permits neither. `max_page` is the largest page, or `None` if toolgen.yaml sets none.
+    `leave_out` are fields (`Type.field`, with globs) that no default selection reads. `selections` are by tool: its name, also without the
+    source's, or its root field (`Query.product`).
     """
 
     operations: tuple[str, ...] = ()
@@ -158,7 +160,7 @@ def graph_options(keys: GraphKeys, document: YamlDocument, path: tuple[str, ...]
 
 
 def _operations(keys: GraphKeys, root: Path, where: str) -> tuple[str, ...]:
-    """The files themselves, so that a new one is seen by a check for changes."""
+    """Return the matching files, not the patterns, so that a check for changes sees a new file."""
     found: dict[str, None] = {}
     for pattern in [keys.operations] if isinstance(keys.operations, str) else keys.operations:
         if not pattern or "://" in pattern or Path(pattern).is_absolute():
@@ -182,7 +184,7 @@ def _scalar(name: str, keys: GraphKeys, document: YamlDocument, path: tuple[str,
     try:
         jsonschema_rs.Draft202012Validator(schema)
     except (jsonschema_rs.ValidationError, ValueError) as error:
-        raise ConfigError(f"scalars: {name} is no JSON Schema", where=where) from error
+        raise ConfigError(f"scalars: {name} is not a JSON Schema", where=where) from error
     return MappingProxyType(schema)
 
 
@@ -220,7 +222,9 @@ def _subscriptions(
         message = f"subscriptions: take 1 to {_MAX_EVENTS} events and at most {_MAX_SECONDS:.0f} seconds"
         raise ConfigError(message, where=where)
     if given.url and not _is_address(given.url, schemes):
-        raise ConfigError(f"url: is no {' or '.join(sorted(schemes))} URL without user name and fragment", where=where)
+        raise ConfigError(
+            f"url: must be a {' or '.join(sorted(schemes))} URL without user name and fragment", where=where
+        )
     return SubscriptionOptions(**msgspec.structs.asdict(given))
 
 

@@ -14,7 +14,7 @@ __all__ = ["read_original"]
 
 
 def read_original(config: SourceConfig) -> Original:
-    """Read a schema from its file; that of an endpoint without a pinned copy is not asked for again. Raises `DescriptionError`."""
+    """Read a schema from its file or pinned copy. A live endpoint without a pinned copy is not queried again. Raises `DescriptionError`."""
     if is_remote(config) and config.pin is None:
         return Original()
     return Original(texts=tuple(_texts(load_description(config.file).schema)))

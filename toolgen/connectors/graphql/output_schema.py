@@ -1,4 +1,4 @@
-"""Output schemas of operations and subscriptions: the `data` of a GraphQL answer."""
+"""Output schemas of operations and subscriptions, for the `data` of a GraphQL answer."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _TEXT: Schema = {"type": "string"}
 
 
 def output_schema(field: str, definition: GraphQLField, below: Iterable[Selection], *, open_: bool) -> Schema:
-    """The schema of `{"field": …}`. A nullable field may be null in it and is never missing (spec, section 7.1.1).
+    """Return the schema of `{"field": …}`. A nullable field may be null and is never missing (spec, section 7.1.1).
 
-    Where other fields may be asked for (`open_`), those that are selected here are of these types when they are there.
+    With `open_`, other fields may be selected; the fields of this schema have these types if they are present.
     """
     inner = _type(definition.type, tuple(below), open_)
     return {"type": "object", "properties": {field: inner}, "required": [field]}
@@ -45,7 +45,7 @@ def _object(below: Iterable[Selection], open_: bool) -> Schema:
                 for inner in one.below:
                     properties[inner.key] = _of(inner, open_)
                     if inner.alias and open_:
-                        loose[inner.name] = {}  # asked for by itself, it is of another type than its neighbour's
+                        loose[inner.name] = {}  # selected separately, it has another type than its neighbour's
     return {"type": "object", "properties": properties | loose, **({} if open_ else {"required": required})}
 
 
@@ -67,7 +67,7 @@ def _present(type_: GraphQLOutputType, below: tuple[Selection, ...], open_: bool
         case GraphQLList():
             return {"type": "array", "items": _type(type_.of_type, below, open_)}
         case GraphQLEnumType():
-            return _TEXT  # a value added tomorrow is no reason to refuse an answer
+            return _TEXT  # a value added later must not invalidate an answer
         case GraphQLScalarType():
             return output_scalar(type_.name)
         case _:
@@ -75,7 +75,7 @@ def _present(type_: GraphQLOutputType, below: tuple[Selection, ...], open_: bool
 
 
 def events_of(answer: Schema) -> Schema:
-    """The schema of what a subscription's tool answers with: the `data` of each event, and why no more are awaited."""
+    """Return the schema of the result of a subscription's tool: the `data` of each event, and the reason for the end."""
     ended = {"enum": ["complete", "events", "seconds", "bytes"]}
     properties = {"events": {"type": "array", "items": answer}, "ended": ended}
     return {"type": "object", "properties": properties, "required": ["events", "ended"]}

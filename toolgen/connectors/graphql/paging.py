@@ -1,4 +1,4 @@
-"""Pagination of GraphQL: the arguments that set the page size, and the place of the next cursor in an answer."""
+"""Pagination of GraphQL: the arguments that set the page size, and the path of the next cursor in an answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE
 from toolgen.model.graphql_schema import MAX_INT, PAGE_SIZES
 from toolgen.model.schema import Schema
 
-__all__ = ["capped", "cursor_of", "default_page", "is_size", "largest_page", "page_arguments", "sizing_inputs"]
+__all__ = ["cursor_of", "default_page", "is_size", "largest_page", "page_arguments", "sizing_inputs", "with_maximum"]
 
 _DEFAULT_PAGE = 20
 _AFTER, _PAGE_INFO_FIELDS = "after", "pageInfo"
@@ -32,10 +32,10 @@ _NEEDED = frozenset({"hasNextPage", "endCursor"})
 
 
 def page_arguments(field: GraphQLField, kind: str, sizing: frozenset[str]) -> tuple[str, ...]:
-    """The arguments of a root field that say how many items it answers with, themselves or inside an input object.
+    """Return the arguments of a root field that set the number of items, directly or inside an input object.
 
-    `sizing` are the schema's `sizing_inputs`. What a mutation is told may be called `limit` and be anything, so it is one only where the
-    mutation answers with a list.
+    `sizing` are the schema's `sizing_inputs`. An argument of a mutation may be called `limit` with another meaning, so it counts only if
+    the mutation answers with a list.
     """
     named = get_named_type(field.type)
     many = is_list_type(get_nullable_type(field.type)) or is_connection(named)
@@ -58,7 +58,7 @@ def is_size(name: str, argument: GraphQLArgument | GraphQLInputField) -> bool:
 
 
 def sizing_inputs(schema: GraphQLSchema) -> frozenset[str]:
-    """The input objects in which, however deep, the size of a page can stand."""
+    """Return the input objects that contain the size of a page at any depth."""
     inputs = [one for one in schema.type_map.values() if isinstance(one, GraphQLInputObjectType)]
     above: dict[str, set[str]] = {}
     for one in inputs:
@@ -73,7 +73,7 @@ def sizing_inputs(schema: GraphQLSchema) -> frozenset[str]:
 
 
 def cursor_of(name: str, field: GraphQLField, below: Iterable[Selection]) -> tuple[str, ...]:
-    """`("after", name)` for a connection whose next page can be asked for (GraphQL Cursor Connections Specification), or nothing."""
+    """Return `("after", name)` for a connection with pages (GraphQL Cursor Connections Specification), or None."""
     if _AFTER not in field.args:
         return ()
     for one in below:
@@ -83,21 +83,21 @@ def cursor_of(name: str, field: GraphQLField, below: Iterable[Selection]) -> tup
     return ()
 
 
-def capped(schema: Schema, max_page: int | None) -> Schema:
-    """The size of a page with its largest value where toolgen.yaml sets one.
+def with_maximum(schema: Schema, max_page: int | None) -> Schema:
+    """Return the schema of a page size with its maximum, if toolgen.yaml sets one.
 
-    The gateway's own is no part of what the service takes, so a tool that is used without the gateway's settings does not have it.
+    The gateway's own limit is not part of the service's schema, so a tool used without the gateway does not have it.
     """
     return schema if max_page is None else {**schema, "maximum": max_page}
 
 
 def largest_page(max_page: int | None) -> int:
-    """The most that may be asked for, toolgen.yaml's or the gateway's own; 0 for any number."""
+    """Return the largest page: toolgen.yaml's, else the gateway's own; 0 for no limit."""
     return 0 if max_page == MAX_INT else max_page or DEFAULT_MAX_PAGE
 
 
 def default_page(field: GraphQLField, max_page: int | None) -> int:
-    """Number of items that a connection is asked for by default; 0 where it cannot be asked, or the service has a default of its own."""
+    """Return the default number of items of a connection; 0 if it takes no size or the service has its own default."""
     first = field.args.get("first")
     if first is None or not is_connection(get_named_type(field.type)) or get_default_value_ast(first) is not None:
         return 0

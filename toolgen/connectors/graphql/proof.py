@@ -1,5 +1,5 @@
-"""Proof of GraphQL tools: a stored operation is valid for the schema, its variables accept generated arguments, and fields that a caller
-chooses become an operation that graphql-core accepts.
+"""Proof of GraphQL tools: a stored operation is valid for the schema, its variables accept generated arguments, and selected fields
+become a valid operation for graphql-core.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ __all__ = ["prove_operation"]
 
 _MAX_COUNT = 12
 _MAX_DEPTH = 2
-_STANDS_IN: Mapping[str, Any] = {"Int": 1, "Float": 1.0, "Boolean": True}  # for what the gateway takes from a principal
+# values that the gateway takes from a principal
+_STANDS_IN: Mapping[str, Any] = {"Int": 1, "Float": 1.0, "Boolean": True}
 
 
 def prove_operation(
@@ -50,7 +51,7 @@ def prove_operation(
     """Prove one tool with up to `examples` generated calls. `graph` is the index that other fields are chosen from."""
     binding = tool.binding
     if tool.takes_documents or tool.shows_schema:
-        return NotApplicable(reason="its documents are written by its caller, and checked at every call")
+        return NotApplicable(reason="the caller writes its documents, and the guard checks them at every call")
     if not isinstance(binding, GraphQLBinding):
         return Unproven(reasons=("the tool is not bound to GraphQL",))
     definitions = _definitions(binding, schema)
@@ -66,7 +67,7 @@ def prove_operation(
 
 
 def _definitions(binding: GraphQLBinding, schema: GraphQLSchema) -> tuple[VariableDefinitionNode, ...] | str:
-    """The variables of the operation that is sent, or why it cannot be."""
+    """Return the variables of the sent operation, or the reason why it cannot be sent."""
     try:
         document = parse(binding.operation)
     except GraphQLError as error:
@@ -76,7 +77,7 @@ def _definitions(binding: GraphQLBinding, schema: GraphQLSchema) -> tuple[Variab
     operations = [one for one in document.definitions if isinstance(one, OperationDefinitionNode)]
     named = [one for one in operations if one.name is not None and one.name.value == binding.operation_name]
     if len(named) != 1:
-        return f"there is no operation {binding.operation_name!r}"
+        return f"the operation does not exist: {binding.operation_name!r}"
     return tuple(named[0].variable_definitions or ())
 
 
@@ -87,9 +88,9 @@ def _unsent(
     if unbound := sorted(set(properties) - set(binding.variables)):
         return f"the argument {unbound[0]!r} is sent nowhere"
     if lost := sorted(set(binding.bound) - {one.variable.name.value for one in definitions}):
-        return f"the bound variable ${lost[0]} is not there"
+        return f"the bound variable ${lost[0]} is missing"
     if binding.hash and binding.hash != "sha256:" + hashlib.sha256(binding.operation.encode()).hexdigest():
-        return "the operation is not the one its hash is of"
+        return "the hash of the operation does not match"
     return ""
 
 
@@ -102,7 +103,7 @@ def _tried(
     examples: int,
     seed: str,
 ) -> Verdict:
-    """Generated arguments, each as the variables that it is sent as."""
+    """Prove the operation with generated arguments, each converted to its variables."""
     kinds = {one.variable.name.value: one.type for one in definitions}
 
     def wrong(arguments: Mapping[str, Any]) -> str | None:
@@ -136,7 +137,7 @@ def _named(type_: TypeNode) -> str:
 
 
 def _unproven_fields(binding: GraphQLBinding, schema: GraphQLSchema, graph: Graph | None) -> str:
-    """Return the fault in choosing fields below the root field of this operation, or ""."""
+    """Return the fault in the selection of fields below the root field of this operation, or ""."""
     if graph is None:
         return "fields can be chosen, but there is no index to choose from"
     root = {
@@ -164,7 +165,7 @@ def _unproven_fields(binding: GraphQLBinding, schema: GraphQLSchema, graph: Grap
 
 
 def _selection(type_: GraphQLOutputType, graph: Graph, depth: int) -> Iterator[str]:
-    """Words of a selection set: leaves, and objects of objects, of all that can be asked for without arguments."""
+    """Yield words of a selection set: leaves and nested objects among the fields without required arguments."""
     named = get_named_type(type_)
     yield "__typename"
     if isinstance(named, GraphQLUnionType):

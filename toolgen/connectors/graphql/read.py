@@ -1,4 +1,6 @@
-"""Reads a GraphQL description into a `SourceReading`: a tool for every query and mutation, or a problem that explains why there is none."""
+"""Reader of a GraphQL description into a `SourceReading`: a tool for every query and mutation, or a problem that explains the absence of
+one.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ __all__ = ["read_graphql"]
 
 _MAX_OPERATIONS = 5000
 _MAX_DOCUMENT_LENGTH = 20_000
-_TYPES, _QUERY, _MUTATION = "schema", "schema#query", "schema#mutation"  # what their origins are
+_TYPES, _QUERY, _MUTATION = "schema", "schema#query", "schema#mutation"  # origins of the tools for documents
 _TYPES_INPUT: Schema = {
     "type": "object",
     "properties": {
@@ -50,10 +52,11 @@ _FILTERS = frozenset({"operations", "effects"})
 
 
 def read_graphql(config: SourceConfig) -> SourceReading:
-    """Tools for the queries and mutations of SDL, an introspection result or a live endpoint, or for the operations of trusted files.
+    """Return tools for the queries and mutations of SDL, an introspection result or a live endpoint, or for the operations of trusted
+    files.
 
-    With files, root fields become tools as well only where `include` names them. Raises `DescriptionError` for a description no schema
-    can be built from and `ConfigError` for options that cannot be meant.
+    With files, root fields become tools only if `include` names them. Raises `DescriptionError` if no schema can be built and `ConfigError`
+    for invalid options.
     """
     endpoint = _endpoint(config)
     wanted = _filter(config)
@@ -77,7 +80,7 @@ def read_graphql(config: SourceConfig) -> SourceReading:
         *(one for one in made if isinstance(one, Problem)),
         *faults,
     ]
-    skipped = [_unheard(config.name, one) for one in fields if one not in heard]
+    skipped = [_not_subscribed(config.name, one) for one in fields if one not in heard]
     dropped = sum(problem.code == "unknown_type" and problem.level == "error" for problem in problems)
     tools = (*(one for one in made if isinstance(one, Tool)), *operations, *documents)
     return SourceReading(
@@ -101,7 +104,7 @@ def read_graphql(config: SourceConfig) -> SourceReading:
 
 
 def _assigned(config: SourceConfig, candidates: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, str]:
-    """The names by origin: those that toolgen.lock has, and new ones."""
+    """Return the names by origin: those in toolgen.lock, and new ones."""
     held = held_names(config.names, {origin: identity_of("graphql", origin, "") for origin in candidates})
     return assign(config.name, candidates, held=held, reserved={one.name for one in config.names.values()})
 
@@ -117,7 +120,7 @@ def _definitions(tools: Iterable[Tool]) -> dict[str, Schema]:
 
 
 def _digest(schema: str, files: Mapping[str, str]) -> str:
-    """Of everything the tools are made of; of the schema alone where there is nothing else."""
+    """Return the digest of all inputs of the tools, or of the schema if there are no others."""
     return digest([schema, *files.values()]) if files else schema
 
 
@@ -138,15 +141,15 @@ def _problems(source: str, description: SchemaDescription, endpoint: str) -> Ite
             level=level, source=source, origin=origin, code="unknown_type", message=f"left out: {dropped.reason}"
         )
     if not roots:
-        message = "the schema has no query and no mutation root, so there is nothing to call"
+        message = "the schema has no query and no mutation root, so there are no tools"
         yield Problem(level="warning", source=source, origin="schema", code="no_operations", message=message)
     if not endpoint:
         message = "no endpoint is configured, so these tools can be shown but not called; set `endpoint`"
         yield Problem(level="warning", source=source, origin="schema", code="no_endpoint", message=message)
 
 
-def _unheard(source: str, one: RootField) -> Problem:
-    message = "subscriptions become tools where `subscriptions:` of the source says so"
+def _not_subscribed(source: str, one: RootField) -> Problem:
+    message = "subscriptions become tools only with `subscriptions:` of the source"
     return Problem(level="info", source=source, origin=one.coordinate, code="unsupported_subscription", message=message)
 
 
@@ -164,16 +167,18 @@ def _check_url(url: str, where: str) -> None:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and not parts.fragment and parts.port != 0
     except ValueError:
-        raise ConfigError("the endpoint is no URL", where=where) from None
+        raise ConfigError("the endpoint is not a URL", where=where) from None
     if parts.username is not None or parts.password is not None:
         message = "the endpoint holds a credential, which would be written into the manifest"
         raise ConfigError(message, where=where, suggestion="put it under `auth`")
     if not usable or set(url) & set(" {}<>\\"):
-        raise ConfigError("the endpoint is no http or https URL", where=where)
+        raise ConfigError("the endpoint is not an http or https URL", where=where)
 
 
 def _filter(config: SourceConfig) -> Callable[[RootField], bool]:
-    """Every key of `include` must agree; one of `exclude` is enough to leave an operation out. Globs are on the field's name."""
+    """Return the filter of root fields. Each key of `include` must match; one match in `exclude` omits the operation. Globs apply to
+    field names.
+    """
     for option, given in (("include", config.include), ("exclude", config.exclude)):
         where = f"sources.{config.name}.{option}"
         for key, values in given.items():
@@ -216,7 +221,7 @@ def _document_names(
 def _make_document_tools(
     config: SourceConfig, endpoint: str, schema: GraphQLSchema, names: dict[str, str]
 ) -> tuple[Tool, ...]:
-    """The tools themselves. Running a mutation is destructive, so a policy has to say outright that somebody may."""
+    """Return the tools for documents. Running a mutation is destructive, so a policy must allow it explicitly."""
     limits = config.graph.queries
     if _TYPES not in names:
         return ()

@@ -1,4 +1,4 @@
-"""Fields of a stored mutation in which the service says why it did not do it, beside the fields that a caller chose."""
+"""Fields of a stored mutation in which the service explains a rejection, added to the fields that a caller selected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_rejections(
 
 
 def _leading(stored: SelectionSetNode, path: tuple[str, ...]) -> list[SelectionNode]:
-    """The part of a stored selection that leads along a path."""
+    """Return the part of a stored selection along a path."""
     found: list[SelectionNode] = []
     for node in stored.selections:
         if isinstance(node, InlineFragmentNode):

@@ -1,4 +1,4 @@
-"""SDL with the faults real services publish, made buildable: what can be kept is kept, everything else is named."""
+"""Repair of faults in published SDL, so that a schema can be built: valid parts are kept, all others are reported."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _AnyNode = TypeVar("_AnyNode", bound=Node)
 
 
 class DescriptionFault(Struct, frozen=True, kw_only=True):
-    """Something a strict reader would refuse the description for, and that was read around."""
+    """Fault of a description that was ignored, although a strict reader would refuse the description."""
 
     code: str
     origin: str
@@ -85,7 +85,7 @@ class DescriptionFault(Struct, frozen=True, kw_only=True):
 
 
 class DroppedField(Struct, frozen=True, kw_only=True):
-    """A field that cannot be kept, because something it is made of is not defined."""
+    """Field that was left out, because it uses an undefined type."""
 
     type: str
     field: str
@@ -93,7 +93,7 @@ class DroppedField(Struct, frozen=True, kw_only=True):
 
 
 class RepairedDocument(Struct, frozen=True, kw_only=True):
-    """A document graphql-core builds a schema from."""
+    """Document that graphql-core can build a schema from."""
 
     document: DocumentNode
     faults: tuple[DescriptionFault, ...]
@@ -101,20 +101,21 @@ class RepairedDocument(Struct, frozen=True, kw_only=True):
 
 
 def repair(document: DocumentNode) -> RepairedDocument:
-    """Keeps the last of several definitions of one field, as graphql-js does; turns an `extend` of nothing into a definition; takes out
-    references to types that are not there, with the fields that need them."""
+    """Keep the last of several definitions of one field, as graphql-js does; convert an `extend` of an unknown type to a definition;
+    remove references to undefined types, with the fields that need them.
+    """
     faults = _faults(document)
     definitions = _promote(document)
     pruner = _Pruner(definitions)
     kept = [node for node in map(pruner.definition, definitions) if node is not None]
-    # graphql-core types `extend schema` as no definition, though it stands among a document's definitions.
+    # In graphql-core's types `extend schema` is not a definition, although documents list it among their definitions.
     repaired = DocumentNode(definitions=cast("tuple[DefinitionNode, ...]", tuple(kept)))
     return RepairedDocument(document=repaired, faults=faults, dropped=tuple(pruner.dropped))
 
 
 def _faults(document: DocumentNode) -> tuple[DescriptionFault, ...]:
-    """graphql-core's own judgement of the SDL, one fault per distinct message: a directive is used a thousand times."""
-    # Unknown types are left to the pruner, which knows what became of them.
+    """Collect graphql-core's own faults of the SDL, one per distinct message: a directive may be used a thousand times."""
+    # The pruner handles unknown types and reports the consequences.
     rules = [rule for rule in specified_sdl_rules if rule is not KnownTypeNamesRule]
     if not validate_sdl(document, rules=rules):
         return ()
@@ -139,7 +140,7 @@ def _collect(errors: Iterable[GraphQLError], code: str, found: dict[str, Descrip
 
 
 def _promote(document: DocumentNode) -> list[TypeSystemDefinitionNode | TypeSystemExtensionNode]:
-    """`extend type X` without an X is what a federation subgraph looks like; the first one becomes the definition."""
+    """Convert the first `extend type X` without an X to a definition. Federation subgraphs have such documents."""
     defined = {node.name.value for node in document.definitions if isinstance(node, TypeDefinitionNode)}
     promoted: list[TypeSystemDefinitionNode | TypeSystemExtensionNode] = []
     for node in document.definitions:
@@ -148,12 +149,12 @@ def _promote(document: DocumentNode) -> list[TypeSystemDefinitionNode | TypeSyst
             made = _DEFINITION_OF[type(node)]
             promoted.append(made(**{key: getattr(node, key) for key in node.keys if hasattr(node, key)}))
         elif isinstance(node, (TypeSystemDefinitionNode, TypeSystemExtensionNode)):
-            promoted.append(node)  # an executable definition in a schema file is no part of the schema
+            promoted.append(node)  # an executable definition in a schema file is not part of the schema
     return promoted
 
 
 class _Pruner:
-    """Takes out what refers to types of the wrong kind or of no kind."""
+    """Pruner of references to undefined types and to types of the wrong kind."""
 
     def __init__(self, definitions: Iterable[TypeSystemDefinitionNode | TypeSystemExtensionNode]) -> None:
         named = [node for node in definitions if isinstance(node, TypeDefinitionNode)]
@@ -167,7 +168,7 @@ class _Pruner:
     def definition(
         self, node: TypeSystemDefinitionNode | TypeSystemExtensionNode
     ) -> TypeSystemDefinitionNode | TypeSystemExtensionNode | None:
-        """The node as it can be kept, or None when nothing of it can."""
+        """Return the valid part of the node, or None if it has none."""
         match node:
             case (
                 ObjectTypeDefinitionNode()
@@ -183,7 +184,7 @@ class _Pruner:
             case SchemaDefinitionNode() | SchemaExtensionNode():
                 return self._schema(node)
             case DirectiveDefinitionNode():
-                # Nothing here depends on a directive, so one with an argument of no known type is not worth a word.
+                # No tool depends on a directive, so a directive with an argument of unknown type is not reported.
                 known = all(_named(argument.type) in self._inputs for argument in node.arguments or ())
                 return node if known else None
             case _:
@@ -195,7 +196,7 @@ class _Pruner:
             if (name := root.type.name.value) in self._objects:
                 kept.append(root)
             else:
-                self._drop("schema", root.operation.value, f"its type {name} is no object type of the schema")
+                self._drop("schema", root.operation.value, f"its type {name} is not an object type of the schema")
         return _with(node, operation_types=tuple(kept))
 
     def _fielded(self, node: _Fielded) -> _Fielded:
@@ -205,12 +206,12 @@ class _Pruner:
 
     def _field(self, owner: str, field: FieldDefinitionNode) -> FieldDefinitionNode | None:
         if (returned := _named(field.type)) not in self._outputs:
-            self._drop(owner, field.name.value, f"it returns {returned}, which is no output type of the schema")
+            self._drop(owner, field.name.value, f"it returns {returned}, which is not an output type of the schema")
             return None
         arguments = tuple(field.arguments or ())
         for argument in arguments:
             if (taken := _named(argument.type)) not in self._inputs and _is_required(argument):
-                reason = f"its argument {argument.name.value} takes {taken}, which is no input type of the schema"
+                reason = f"its argument {argument.name.value} takes {taken}, which is not an input type of the schema"
                 self._drop(owner, field.name.value, reason)
                 return None
         kept = tuple(argument for argument in arguments if _named(argument.type) in self._inputs)
@@ -224,7 +225,7 @@ class _Pruner:
             if _named(field.type) in self._inputs:
                 fields.append(field)
             else:
-                reason = f"it takes {_named(field.type)}, which is no input type of the schema"
+                reason = f"it takes {_named(field.type)}, which is not an input type of the schema"
                 self._drop(node.name.value, field.name.value, reason)
         return _with(node, fields=tuple(fields))
 
@@ -234,13 +235,13 @@ class _Pruner:
     def _known(
         self, owner: str, nodes: Iterable[NamedTypeNode] | None, names: Collection[str]
     ) -> tuple[NamedTypeNode, ...]:
-        """The members of a union or the interfaces of a type that are there and are such."""
+        """Return the defined members of a union, or interfaces of a type, that have the right kind."""
         kept = []
         for node in nodes or ():
             if node.name.value in names:
                 kept.append(node)
             else:
-                self._drop(owner, node.name.value, "it is not defined, or as something else")
+                self._drop(owner, node.name.value, "it is not defined, or has another kind")
         return tuple(kept)
 
 

@@ -25,15 +25,15 @@ from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["explain", "read_answer"]
 
-_MAX_GROUPS = 20  # different ones that are put into the data
+_MAX_GROUPS = 20  # different errors listed in the data
 _MAX_WAIT_S = 3600.0
-_MIN_WAIT_S = 1.0  # where a service only says that it was too much
-_MOVED = "redirects are not followed; set `endpoint:` of the source in toolgen.yaml to where the service really is"
+_MIN_WAIT_S = 1.0  # seconds to wait if a service gives no time
+_MOVED = "redirects are not followed; set `endpoint:` of the source in toolgen.yaml to the final URL of the service"
 _REBUILD = (
     "the service's schema is no longer the one this tool was built from; tell the operator of the gateway to read what changed and "
     "build again (`toolgen build`, with --update-pins for an endpoint)"
 )
-# How servers say that they do not know what a document asks for: graphql-js and its ports, graphql-ruby, gqlgen, Hasura, HotChocolate.
+# Messages of servers about unknown names in a document: graphql-js and its ports, graphql-ruby, gqlgen, Hasura, HotChocolate.
 _FOREIGN = re.compile(
     r"cannot query field|unknown (?:argument|type|field)|doesn't (?:exist on type|accept argument)|isn't a defined input type"
     r"|field '[^']{1,100}' not found in type|the field `[^`]{1,100}` does not exist",
@@ -44,9 +44,9 @@ _THROTTLED = frozenset({"THROTTLED", "RATE_LIMITED", "RATE_LIMIT_EXCEEDED", "TOO
 
 
 def read_answer(answer: Success, asked: ResponseContext) -> Success | Failed:
-    """A 2xx answer, which may be a response with or without errors, or no GraphQL at all (spec October 2021, section 7.1).
+    """Return the outcome of a 2xx answer: a response with or without errors, or not GraphQL (spec October 2021, section 7.1).
 
-    Data beside errors is a Success of the shape GRAPHQL.
+    Data with errors is a Success of the shape GRAPHQL.
     """
     body, delivery = answer.data, answer.delivery
     if answer.truncated:
@@ -62,7 +62,7 @@ def read_answer(answer: Success, asked: ResponseContext) -> Success | Failed:
 
 
 def explain(failed: Failed, asked: ResponseContext) -> Success | Failed:
-    """An answer that was no 2xx: with a GraphQL body its errors say more than its status; without one, a page is no answer."""
+    """Return the outcome of an answer other than 2xx. The errors in a GraphQL body are more exact than the status."""
     if errors := _errors(failed.data):
         data = failed.data.get("data") if isinstance(failed.data, Mapping) else None
         if asked.mutation and (made := _answered_in_part(data, errors, asked, failed.data, failed.delivery)):
@@ -92,7 +92,7 @@ def explain(failed: Failed, asked: ResponseContext) -> Success | Failed:
 
 
 def _limited(error: Error, failed: Failed) -> Error:
-    """429, or a 403 that says when to come back, as GitHub's secondary limits do."""
+    """Return the outcome for 429, or for a 403 with a time to retry, as GitHub's secondary limits send."""
     status = failed.delivery.status
     if status == 429 or (status == 403 and failed.error.retry_after_s is not None):
         return msgspec.structs.replace(error, code="rate_limited", suggestion="wait before the next call")
@@ -100,7 +100,7 @@ def _limited(error: Error, failed: Failed) -> Error:
 
 
 def _errors(body: Json) -> Sequence[Json]:
-    """The `errors` of a response; none when there are none. A single one that is in no list, as broken services write it, is one too."""
+    """Return the `errors` of a response, or an empty list. A single error outside a list, as broken services write it, counts too."""
     errors = body.get("errors") if isinstance(body, Mapping) else None
     match errors:
         case str():
@@ -116,7 +116,7 @@ def _errors(body: Json) -> Sequence[Json]:
 def _answered_in_part(
     data: Json, errors: Sequence[Json], asked: ResponseContext, body: Json, delivery: Delivery
 ) -> Success | Failed | None:
-    """Outcome of a call that has errors and yet did something: None where it only failed."""
+    """Return the outcome of a call that has errors but also an effect, or None if it only failed."""
     if asked.mutation:
         effect = effect_of(data, errors, asked.query)
         if effect is None:
@@ -136,7 +136,7 @@ def _answered_in_part(
 def _unread(errors: Sequence[Json]) -> Error:
     return Error(
         code="outcome_unknown",
-        message=f"the service ran this change, and its answer was lost to an error: {_words(errors)}",
+        message=f"the service ran this change, but an error replaced its answer: {_words(errors)}",
         suggestion="do not repeat this call: it may have taken effect; read what it changed, and go on from there",
     )
 
@@ -153,7 +153,7 @@ def _too_large(asked: ResponseContext, delivery: Delivery) -> Error:
 
 
 def _grouped(errors: Sequence[Json]) -> list[JsonObject]:
-    """Errors that say the same of the same field of several objects, once and counted."""
+    """Return equal errors of the same field of several objects as one error with a count."""
     found: dict[object, dict[str, Json]] = {}
     for error in errors:
         one: Mapping[str, Json] = error if isinstance(error, Mapping) else {"message": error}
@@ -187,14 +187,14 @@ def _brief(error: JsonObject) -> JsonObject:
 
 
 def _kept(data: Json, errors: Sequence[Json]) -> JsonObject:
-    """Partial data beside its errors; the null of a field that failed stays where it is (spec, section 6.4.4)."""
+    """Return partial data with its errors; a failed field stays null in its place (spec, section 6.4.4)."""
     return {"data": data, "errors": _grouped(errors)}
 
 
 def _words(errors: Sequence[Json]) -> str:
-    """The first few different errors, for a message."""
+    """Return the first few different errors for a message."""
     groups = _grouped(errors)
-    told = "; ".join(_told(error) for error in groups[:MAX_TOLD])
+    told = "; ".join(_error_text(error) for error in groups[:MAX_TOLD])
     return f"{told}; and {len(groups) - MAX_TOLD} more" if len(groups) > MAX_TOLD else told
 
 
@@ -217,7 +217,7 @@ def _failed(body: Json, errors: Sequence[Json], delivery: Delivery) -> Failed:
     return Failed(error=error, data=kept, delivery=delivery, shape=Shape.GRAPHQL)
 
 
-def _told(error: JsonObject) -> str:
+def _error_text(error: JsonObject) -> str:
     """`message (at stock.warehouses.2.count, 5 times)`."""
     message, count = error.get("message"), error.get("count")
     said = bounded(" ".join(message.split()), 300) if isinstance(message, str) else "an error without a message"
@@ -234,7 +234,7 @@ def _is_foreign(error: Json) -> bool:
 
 
 def _throttled(body: Json, errors: Sequence[Json]) -> float | None:
-    """Seconds until there is budget again, when a service that counts cost says THROTTLED on a 200, as Shopify does."""
+    """Return the seconds until budget returns, if a service that counts cost answers THROTTLED with 200, as Shopify does."""
     codes = {at(error, *path) for error in errors for path in (("extensions", "code"), ("type",))}
     if codes.isdisjoint(_THROTTLED):
         return None
@@ -251,7 +251,7 @@ def _throttled(body: Json, errors: Sequence[Json]) -> float | None:
 
 def _not_graphql(body: Json, answered: str) -> Error:
     page = isinstance(body, str) and body.lstrip()[:1] == "<"
-    what = "a web page" if page else "something that is no GraphQL response"
+    what = "a web page" if page else "something that is not a GraphQL response"
     return Error(
         code="upstream_error",
         message=f"{answered} with {what}",
@@ -260,7 +260,7 @@ def _not_graphql(body: Json, answered: str) -> Error:
 
 
 def _cursor(data: Json, cursor: tuple[str, ...]) -> str:
-    """Cursor of the next page, for a tool that can ask for it (GraphQL Cursor Connections Specification)."""
+    """Return the cursor of the next page for a tool with a cursor argument (GraphQL Cursor Connections Specification)."""
     if not cursor or at(data, *cursor[1:], "pageInfo", "hasNextPage") is not True:
         return ""
     end = at(data, *cursor[1:], "pageInfo", "endCursor")

@@ -57,11 +57,11 @@ _PAGE_INFO = "pageInfo"
 
 
 class _ResponseField(Struct):
-    """Response name of an object: its type, the selection below it, and whether it is always present."""
+    """Response name of an object: its type, the selection below it, and True for `always` if it is always present."""
 
     definition: GraphQLField | None  # None for __typename
     name: str = ""
-    entity: bool = False  # whether the object that the field is of has an id
+    entity: bool = False  # True if the object of the field has an id
     nodes: list[FieldNode] = []
     always: bool = False
 
@@ -85,7 +85,7 @@ class _ResultReader:
         *,
         always: bool = True,
     ) -> dict[str, _ResponseField]:
-        """The response names of an object and what stands behind each (spec, section 6.3.2, without looking at a value)."""
+        """Return the response names of an object with their fields (spec, section 6.3.2, without values)."""
         for selections in sets:
             for node in selections.selections:
                 sure = always and not node.directives
@@ -157,7 +157,7 @@ class _ResultReader:
     def nodes(
         self, type_: GraphQLNamedType, selections: SelectionSetNode, above: frozenset[str]
     ) -> Iterator[tuple[GraphQLField, FieldNode]]:
-        """Every field that stands in the operation, with its definition."""
+        """Yield every field of the operation with its definition."""
         for node in selections.selections:
             match node:
                 case FieldNode():
@@ -177,7 +177,9 @@ class _ResultReader:
     def places(
         self, type_: GraphQLNamedType, sets: list[SelectionSetNode], path: tuple[str, ...] = ()
     ) -> Iterator[tuple[tuple[str, ...], _ResponseField]]:
-        """Every field that is read, with the response names that lead to it; fields of lists are not one place, and left out."""
+        """Yield every selected field with the response names that lead to it; fields inside lists are omitted, because they have several
+        places.
+        """
         if len(path) > _MAX_DEPTH:
             return
         for key, place in self.collect(type_, sets, {}).items():
@@ -190,7 +192,7 @@ class _ResultReader:
 
 
 def rejections_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[tuple[str, ...], ...]:
-    """The response names that lead to where a mutation says why it did not do what was asked."""
+    """Return the paths of response names to the fields in which a mutation explains a rejection."""
     reader = _ResultReader(schema, document)
     if reader.operation.operation is not OperationType.MUTATION:
         return ()
@@ -210,13 +212,13 @@ def _rejections(
 
 
 def output_of(schema: GraphQLSchema, document: DocumentNode) -> Schema:
-    """The schema of an operation's `data`. What `@include` or a type decides about is not promised."""
+    """Return the schema of an operation's `data`. Fields that depend on `@include` or a type are optional."""
     reader = _ResultReader(schema, document)
     return reader.object(reader.root, [reader.operation.selection_set], 0)
 
 
 def sizes_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, ...]:
-    """The variables that say how many items a field answers with."""
+    """Return the variables that set the number of items of a field."""
     reader = _ResultReader(schema, document)
     sizing = sizing_inputs(schema)
     changes = schema.mutation_type.fields.values() if schema.mutation_type is not None else ()
@@ -233,7 +235,7 @@ def sizes_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, ...]:
 def _sizes(
     name: str, declared: GraphQLArgument | GraphQLInputField, value: ValueNode, sizing: frozenset[str]
 ) -> Iterator[str]:
-    """The variables in a value that size a page, or are input objects in which something may."""
+    """Return the variables in a value that set a page size, or are input objects that may contain one."""
     inner = get_named_type(declared.type)
     match value:
         case VariableNode() if is_size(name, declared) or inner.name in sizing:
@@ -248,7 +250,7 @@ def _sizes(
 
 
 def connections_of(schema: GraphQLSchema, document: DocumentNode) -> Iterator[tuple[str, ...]]:
-    """For each connection whose next page a variable asks for: that variable, and the response names that lead to the connection."""
+    """Return the variable of the next page and the path of response names, for each connection with such a variable."""
     reader = _ResultReader(schema, document)
     found = dict(reader.places(reader.root, [reader.operation.selection_set]))
     for path, place in found.items():

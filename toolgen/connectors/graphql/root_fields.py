@@ -1,4 +1,4 @@
-"""Tools for root fields, one for each: its static operation, its input schema and its output schema."""
+"""Tools for root fields, one for each: a static operation, an input schema and an output schema."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from toolgen.connectors.graphql.inputs import Inputs, InputTooLargeError, Wordin
 from toolgen.connectors.graphql.operation import faults_of, render_operation, subscription_of, written_selection
 from toolgen.connectors.graphql.output_schema import events_of, output_schema
 from toolgen.connectors.graphql.paging import (
-    capped,
     cursor_of,
     default_page,
     is_size,
     largest_page,
     page_arguments,
     sizing_inputs,
+    with_maximum,
 )
 from toolgen.connectors.graphql.prose import MAX_DESCRIPTION_LENGTH, gist, prose
 from toolgen.connectors.graphql.results import holds_file, rejections_of
@@ -52,11 +52,11 @@ __all__ = [
     "sha256",
 ]
 
-_MAX_SCHEMA_SIZE = 4 * 1024 * 1024  # bytes of one tool's arguments; the largest we know has 330 KiB
-_MAX_TOTAL = 128 * 1024 * 1024  # bytes of all tools of one source, where definitions that tools share count once
+_MAX_SCHEMA_SIZE = 4 * 1024 * 1024  # bytes of one tool's arguments; the largest known schema has 330 KiB
+_MAX_TOTAL = 128 * 1024 * 1024  # bytes of all tools of one source; shared definitions count once
 _BRIEF_ABOVE = 120 * 1024  # bytes of all tools' arguments and descriptions; about 30,000 tokens
 _MAX_BRIEF_LENGTH = 100
-_VALIDATED_AT_ONCE = 64  # operations; some rules look at all of a document for each of them
+_VALIDATED_AT_ONCE = 64  # operations validated together; some rules visit the complete document for each operation
 _FIELDS: Schema = {
     "type": "string",
     "contentMediaType": "application/graphql",
@@ -111,7 +111,7 @@ class RootField(Struct, frozen=True, kw_only=True):
 
 
 def mutation_effect(field: str) -> Effect:
-    """The effect of a mutation by the verb in its name: `createOrder`, `order_update`; destructive where nothing else is plain."""
+    """Return the effect of a mutation by the verb in its name (`createOrder`, `order_update`); destructive if the name is not clear."""
     words = [word.lower() for word in _WORD.findall(field[:_MAX_FIELD])]
     if not words or not _DESTROYING.isdisjoint(words):
         return Effect.DESTRUCTIVE
@@ -119,7 +119,7 @@ def mutation_effect(field: str) -> Effect:
 
 
 def root_fields(schema: GraphQLSchema) -> Iterator[RootField]:
-    """Every query, mutation and subscription of a schema, whatever its root types are called."""
+    """Return all queries, mutations and subscriptions of a schema, with any names of root types."""
     roots = (
         ("query", schema.query_type),
         ("mutation", schema.mutation_type),
@@ -129,7 +129,7 @@ def root_fields(schema: GraphQLSchema) -> Iterator[RootField]:
     for kind, root in roots:
         if root is None:
             continue
-        shared = f"#{kind}" if root.name in seen else ""  # one type for several roots, which many services let pass
+        shared = f"#{kind}" if root.name in seen else ""  # some services use one type for several roots
         seen.add(root.name)
         for field, definition in root.fields.items():
             named = get_named_type(definition.type)
@@ -146,7 +146,7 @@ def root_fields(schema: GraphQLSchema) -> Iterator[RootField]:
 def make_root_tools(
     config: SourceConfig, endpoint: str, schema: GraphQLSchema, fields: list[RootField], names: Mapping[str, str]
 ) -> list[Tool | Problem]:
-    """A tool for each of these root fields, or the error that cost it. Where they are long all together they are worded briefly.
+    """Return a tool for each of these root fields, or the error that prevents it. If they are long in total, short descriptions are used.
 
     `names` are by coordinate. Raises `ConfigError`, with its line, for a selection of toolgen.yaml that the schema does not know.
     """
@@ -159,7 +159,7 @@ def make_root_tools(
 def _chosen(
     config: SourceConfig, schema: GraphQLSchema, fields: list[RootField], names: Mapping[str, str]
 ) -> dict[str, tuple[Selection, ...]]:
-    """The selections of toolgen.yaml, by coordinate. Raises `ConfigError`."""
+    """Return the selections of toolgen.yaml by coordinate. Raises `ConfigError`."""
     short = len(config.name) + 2
     known: dict[str, RootField] = {}
     for one in fields:
@@ -195,12 +195,12 @@ def is_long(config: SourceConfig, fields: list[RootField]) -> bool:
 
 
 def sha256(text: str) -> str:
-    """`sha256:…` of an operation's text."""
+    """Return `sha256:…` of an operation's text."""
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 class _RootFieldTools:
-    """Makes tools from the root fields of one schema."""
+    """Builder of tools from the root fields of one schema."""
 
     def __init__(self, config: SourceConfig, endpoint: str, schema: GraphQLSchema, *, brief: bool) -> None:
         self._config = config
@@ -213,17 +213,17 @@ class _RootFieldTools:
         self.chosen: Mapping[str, tuple[Selection, ...]] = {}
         self._room = _MAX_TOTAL
         self._digests: dict[str, str] = {}
-        self._known: dict[str, tuple[int, bool]] = {}  # of definitions: how long each is, and whether it holds a file
-        self._selected: dict[str, tuple[Selection, ...]] = {}  # by coordinate, as the operations are
+        self._known: dict[str, tuple[int, bool]] = {}  # length of each definition, and True if it contains a file
+        self._selected: dict[str, tuple[Selection, ...]] = {}  # operations by coordinate
         self._operations: dict[str, str] = {}
         self._valid: set[str] = set()  # coordinates
 
     def prepare(self, fields: list[RootField], names: Mapping[str, str]) -> None:
-        """Renders the operations of all these fields, and validates many at once: one at a time takes three times as long."""
+        """Render the operations of all these fields, and validate many together: one at a time takes three times as long."""
         for one in fields:
             below = self.chosen.get(one.coordinate) or self._selector.below(one.definition, one.kind)
             self._selected[one.coordinate] = below
-            if one.kind == "mutation" or not self._selector.withheld(one.definition, below):
+            if one.kind == "mutation" or not self._selector.is_withheld(one.definition, below):
                 rendered = render_operation(one.kind, names[one.coordinate], one.field, one.definition, below)
                 self._operations[one.coordinate] = rendered
         rest = iter(self._operations.items())
@@ -232,22 +232,24 @@ class _RootFieldTools:
                 self._valid |= some.keys()
 
     def make(self, one: RootField, name: str) -> Tool | Problem:
-        """The tool of a field that was prepared, or the error that cost it."""
+        """Return the tool of a prepared field, or the error that prevents it."""
         try:
             arguments = self._inputs.arguments(one.definition.args)
         except InputTooLargeError:
-            return self._lost(one, "schema_too_large", "its arguments lead to more types than a tool can carry")
+            return self._problem(one, "schema_too_large", "its arguments lead to more types than a tool can carry")
         size = self._size(arguments)
         if size > _MAX_SCHEMA_SIZE or size > self._room:
-            return self._lost(one, "schema_too_large", f"its arguments take {size} bytes, more than a tool can carry")
+            return self._problem(
+                one, "schema_too_large", f"its arguments take {size} bytes, more than a tool can carry"
+            )
         self._room -= size if "$defs" not in arguments else min(size, MAX_SHOWN)
         below, operation = self._selected[one.coordinate], self._operations.get(one.coordinate)
         if operation is None:
-            message = "it leads back to the root fields, which have tools of their own, and to nothing else"
-            return self._lost(one, "leads_to_root", message, level="info")
+            message = "it only leads back to the root fields, which have their own tools"
+            return self._problem(one, "leads_to_root", message, level="info")
         if one.coordinate not in self._valid and (faults := faults_of(self._schema, operation)):
             reason = prose(faults[0], limit=300)
-            return self._lost(one, "invalid_operation", f"no valid operation could be made for it: {reason}")
+            return self._problem(one, "invalid_operation", f"no valid operation could be made for it: {reason}")
         pages = page_arguments(one.definition, one.kind, self._sizing)
         selectable = "" if self._brief and one.kind == "mutation" else self._selectable(one)
         answer = output_schema(one.field, one.definition, below, open_=bool(selectable))
@@ -283,31 +285,31 @@ class _RootFieldTools:
         try:
             return seal(self._stored(with_listed_arguments(made)))
         except CanonicalError as error:
-            return self._lost(one, "no_canonical_form", f"its schema cannot be written down: {error.message}")
+            return self._problem(one, "no_canonical_form", f"its schema cannot be stored: {error.message}")
 
     def _with_options(self, one: RootField, arguments: Schema, pages: tuple[str, ...], selectable: str) -> Schema:
-        """The arguments with a largest page, and with the one that asks for other fields."""
+        """Return the arguments with a maximum page size, and with the argument that selects other fields."""
         properties = dict(arguments["properties"])
         for name in pages:
             if is_size(name, one.definition.args[name]):
-                properties[name] = capped(properties[name], self._config.graph.max_page)
+                properties[name] = with_maximum(properties[name], self._config.graph.max_page)
         if selectable:
             properties[selectable] = _BRIEF_FIELDS if self._brief else _FIELDS
         schema = {**arguments, "properties": properties}
         if self._brief:
-            # What an operation does not know is left out of the call, which costs fewer words than refusing it.
+            # Arguments that an operation does not use are dropped from the call, which needs fewer words than a refusal.
             del schema["additionalProperties"]
         return schema
 
     def _stored(self, tool: Tool) -> Tool:
-        """The tool with the digest of its schema where that is stored in parts."""
+        """Return the tool with the digest of its schema if that is stored in parts."""
         whole = self._digest(tool.input_schema)
         if not whole:
             return tool
         return msgspec.structs.replace(tool, binding=msgspec.structs.replace(tool.binding, whole=whole))
 
     def _size(self, schema: Schema) -> int:
-        """Bytes of a schema; each definition is looked at once for all tools."""
+        """Return the bytes of a schema; each definition is measured once for all tools."""
         definitions = schema.get("$defs", {})
         for name, one in definitions.items():
             if name not in self._known:
@@ -321,7 +323,7 @@ class _RootFieldTools:
         return holds_file(own) or any(self._known[name][1] for name in definitions)
 
     def _digest(self, schema: Schema) -> str:
-        """Of a schema that is stored in parts; each definition is read once for all tools."""
+        """Return the digest of a schema that is stored in parts; each definition is read once for all tools."""
         if not is_large(schema):
             return ""
         for name, one in schema["$defs"].items():
@@ -353,5 +355,5 @@ class _RootFieldTools:
             return ""
         return next((name for name in ("fields", "select") if name not in one.definition.args), "")
 
-    def _lost(self, one: RootField, code: str, message: str, level: Level = "error") -> Problem:
+    def _problem(self, one: RootField, code: str, message: str, level: Level = "error") -> Problem:
         return Problem(level=level, source=self._config.name, origin=one.coordinate, code=code, message=message)

@@ -30,7 +30,8 @@ def _each(names: str, schema: Schema) -> dict[str, Schema]:
     return dict.fromkeys(names.split(), schema)
 
 
-# By lower-case name without underscores. A type that is too narrow makes a tool useless, one that is too wide costs one clear answer
+# Types by lower-case name without underscores. A too narrow type makes a tool useless, a too wide one costs an error from the server; so
+# only names with one common meaning are listed. `format` is an annotation in 2020-12, not a check.
 # from the server; so a name stands here only where services agree. `format` is an annotation in 2020-12, not a check.
 _KNOWN: Mapping[str, Schema] = MappingProxyType(
     {
@@ -50,7 +51,7 @@ _KNOWN: Mapping[str, Schema] = MappingProxyType(
     }
 )
 
-# A file, for the multipart request specification. A text is passed on, for services that take a reference.
+# A file, for the multipart request specification. A text is passed unchanged, for services that accept a reference.
 UPLOAD: Schema = {**FILE_SCHEMA, "type": ["object", "string"]}
 
 
@@ -68,7 +69,7 @@ def input_scalar(name: str, configured: Mapping[str, Schema]) -> Schema:
 
 
 def output_scalar(name: str) -> Schema:
-    """Return the JSON Schema of a scalar in answers, as far as the spec promises anything. A custom scalar may be any JSON value."""
+    """Return the JSON Schema of a scalar in answers, as far as the spec guarantees it. A custom scalar may be any JSON value."""
     match name:
         case "Int":
             return {"type": "integer"}

@@ -1,4 +1,4 @@
-"""Index of a schema: its types without prose, small enough to be kept with the tools."""
+"""Index of a schema: its types without descriptions, small enough to be stored with the tools."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = ["graph_of"]
 
 
 def graph_of(schema: GraphQLSchema, scalars: Mapping[str, Schema]) -> Graph:
-    """The index of a schema. Introspection's own types are not in it, and so nothing that asks for them is valid.
+    """Return the index of a schema. It does not contain introspection types, so documents that use them are not valid.
 
-    `scalars` are the JSON Schemas that toolgen.yaml has for some.
+    `scalars` are the JSON Schemas of scalars in toolgen.yaml.
     """
     secret = frozenset(name for name, one in scalars.items() if _is_secret(one))
     roots = [
@@ -110,7 +110,7 @@ def _arguments(members: Mapping[str, GraphQLArgument] | Mapping[str, GraphQLInpu
 
 
 def _size_default(name: str, member: GraphQLArgument | GraphQLInputField) -> Any:
-    """The default of a page size or of an input object; None for others."""
+    """Return the default of a page size or of an input object; None for others."""
     literal = get_default_value_ast(member)
     inner = get_named_type(member.type)
     if literal is None or not (is_size(name, member) or isinstance(inner, GraphQLInputObjectType)):

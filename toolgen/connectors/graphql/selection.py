@@ -1,4 +1,4 @@
-"""Fields that a caller chooses: a selection set, held against the schema's index and put in place of the stored one."""
+"""Fields that a caller selects: a selection set, checked against the schema's index and inserted in the stored operation."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = ["choose_fields"]
 
 _MAX_LENGTH, _TOKENS = 4000, 1000
 _MAX_DEPTH, _MAX_FIELDS, _MAX_COST = 8, 200, 10_000
-_PAGE = 20  # asked for where a page has no size
+_PAGE = 20  # page size if none is given
 _TYPENAME = "__typename"
 _FEWER = "ask for fewer, or for smaller pages"
 _LISTED = re.compile(r"\[")
@@ -68,12 +68,12 @@ def choose_fields(
     max_page: int | None,
     given: JsonObject | None = None,
 ) -> tuple[str, JsonObject]:
-    """The stored operation with another selection below its root field, and the variables that the selection adds.
+    """Return the stored operation with another selection below its root field, and the variables that the selection adds.
 
-    `given` are the variables of the stored operation, which may hold the size of its page.
+    `given` are the variables of the stored operation, which may contain its page size.
 
-    What is written is parsed and rendered from its tree; arguments in it become variables. Raises `UnbindableError`, naming the field,
-    for whatever the schema does not have, an alias, a directive, a way back to a root type, or too much.
+    The text is parsed and rendered from its tree; arguments in it become variables. Raises `UnbindableError`, with the field's name, for an
+    unknown field, an alias, a directive, a way back to a root type, or too much.
     """
     root = graph.root(binding.type)
     definition = root.fields.get(binding.field) if root is not None else None
@@ -106,7 +106,7 @@ def choose_fields(
 
 
 def _count_fields(selection: SelectionSetNode) -> int:
-    """The number of fields of a selection, at every level."""
+    """Return the number of fields of a selection, at every level."""
     below = (node.selection_set for node in selection.selections if isinstance(node, FieldNode | InlineFragmentNode))
     own = sum(isinstance(node, FieldNode) for node in selection.selections)
     return own + sum(_count_fields(inner) for inner in below if inner is not None)
@@ -123,18 +123,18 @@ def _parsed(fields: str) -> SelectionSetNode:
     except (GraphQLError, RecursionError) as error:
         reason = error.message if isinstance(error, GraphQLError) else "nested too deeply"
         raise UnbindableError(
-            f"the fields are no selection set: {bounded(reason, 200)}", suggestion=suggestion
+            f"the fields are not a selection set: {bounded(reason, 200)}", suggestion=suggestion
         ) from error
     [first, *others] = document.definitions
     if others or not isinstance(first, OperationDefinitionNode) or first.name is not None:
         raise UnbindableError("the fields are more than one selection set", suggestion=suggestion)
     if not fields.lstrip("\ufeff \t\r\n,").startswith("{"):
-        raise UnbindableError("the fields are no selection set", suggestion=suggestion)
+        raise UnbindableError("the fields are not a selection set", suggestion=suggestion)
     return first.selection_set
 
 
 class _Chooser(Struct):
-    """Walks one selection, counting what it costs and collecting the variables it needs."""
+    """Visitor of one selection that counts its cost and collects its variables."""
 
     graph: Graph
     argument: str
@@ -148,7 +148,7 @@ class _Chooser(Struct):
         self.fronts = self.graph.fronts
 
     def below(self, type_: str, written: SelectionSetNode, where: str, depth: int, several: int) -> SelectionSetNode:
-        """The selection below a field of this type, which may be there `several` times."""
+        """Return the selection below a field of this type, which may occur `several` times."""
         if depth > _MAX_DEPTH:
             raise UnbindableError(f"{where} is more than {_MAX_DEPTH} levels deep", suggestion="ask for less")
         found = self.graph.types[type_]
@@ -166,7 +166,7 @@ class _Chooser(Struct):
         return SelectionSetNode(selections=tuple(selections))
 
     def _page_info(self, type_: GraphType, chosen: list[SelectionNode]) -> Iterable[SelectionNode]:
-        """Cursor of the next page, which is read of every page: a second `pageInfo` is one with the first (spec, section 5.3.2)."""
+        """Return the selection of the next cursor, added to every page. A second `pageInfo` is merged with it (spec, section 5.3.2)."""
         info = self.graph.types[named(type_.fields["pageInfo"].type)]
         wanted = [
             name for name in ("hasNextPage", "endCursor") if name in info.fields and not info.fields[name].arguments
@@ -222,14 +222,14 @@ class _Chooser(Struct):
             raise UnbindableError(f"{unknown_field(self.graph, type_, name, self._possible(type_))} (at {place})")
         inner = self.graph.types[named(definition.type)]
         if named(definition.type) in self.graph.roots:
-            raise UnbindableError(f"{place} leads back to everything, which other tools are for")
+            raise UnbindableError(f"{place} leads back to a root type, whose fields have their own tools")
         if type_ in self.fronts and not identifies(definition.type):
             raise UnbindableError(
-                f"{place} may be a field of everything, which other tools are for",
-                suggestion="say whose field it is: { ... on Type { name } }",
+                f"{place} may be a field of a root type, whose fields have their own tools",
+                suggestion="select it with its type: { ... on Type { name } }",
             )
         if seen.setdefault(name, definition.type) != definition.type:
-            raise UnbindableError(f"{place} is of another type elsewhere, so only one of the two can be read at a time")
+            raise UnbindableError(f"{place} has another type elsewhere in the selection; select only one of them")
         arguments, size = self._arguments(type_, node, definition, inner, place)
         below = None
         if not inner.is_leaf:
@@ -246,7 +246,7 @@ class _Chooser(Struct):
     def _arguments(
         self, type_: str, node: FieldNode, definition: GraphField, inner: GraphType, place: str
     ) -> tuple[tuple[ArgumentNode, ...], int | None]:
-        """The arguments with variables for values, and how many items they ask for. A page that nobody sized is a small one."""
+        """Return the arguments with variables for values, and the number of items. A page without a given size gets a small one."""
         values: dict[str, Any] = {}
         for argument in node.arguments or ():
             name = argument.name.value
@@ -273,7 +273,7 @@ class _Chooser(Struct):
         )
         if inner.is_leaf:
             return made, None
-        # An object may give an argument a default of its own where an interface has none.
+        # An object may have a default for an argument that an interface declares without one.
         own = [self.graph.types[one].fields.get(node.name.value) for one in self._possible(type_)]
         fields = [definition, *(one for one in own if one is not None)]
         found = [indexed_items(self.graph, one.arguments, values) for one in fields]
@@ -287,7 +287,7 @@ class _Chooser(Struct):
         return node
 
     def _possible(self, type_: str) -> frozenset[str]:
-        """The objects that a value of this type may turn out to be; none of a type that has no fields or is not there."""
+        """Return the possible objects of a value of this type; none for an unknown type or a type without fields."""
         known = self.graph.types.get(type_)
         match known.kind if known is not None else "":
             case "object":
@@ -306,7 +306,7 @@ def _leaf(name: str) -> FieldNode:
 
 
 def _items(type_: GraphType, name: str, definition: GraphField, inner: GraphType, size: int | None) -> int:
-    """Number of objects that a field leads to. A connection counts its items once, and not again as its nodes or edges."""
+    """Return the number of objects below a field. A connection counts its items once, and not again as its nodes or edges."""
     if size is not None:
         return max(size, 1)
     if "pageInfo" in inner.fields:
@@ -316,7 +316,7 @@ def _items(type_: GraphType, name: str, definition: GraphField, inner: GraphType
 
 
 def _given(field_: SelectionNode, variables: JsonObject) -> dict[str, Any]:
-    """Arguments of the stored root field, which are all variables, that have a value."""
+    """Return the arguments with values of the stored root field, whose arguments are all variables."""
     arguments = (field_.arguments or ()) if isinstance(field_, FieldNode) else ()
     return {
         one.name.value: variables[one.value.name.value]
@@ -328,7 +328,7 @@ def _given(field_: SelectionNode, variables: JsonObject) -> dict[str, Any]:
 def _root_items(
     graph: Graph, definition: GraphField, inner: GraphType, values: Mapping[str, Any], *, changes: bool
 ) -> int:
-    """Number of objects that the root field leads to. The arguments of a mutation that answers with no list say nothing about it."""
+    """Return the number of objects below the root field. Arguments of a mutation without a list in its answer are ignored."""
     many = bool(_LISTED.search(definition.type)) or "pageInfo" in inner.fields
     if changes and not many:
         return 1

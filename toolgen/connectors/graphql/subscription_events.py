@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["HEARD", "CredentialRejected", "SubscriptionRefused", "events_of"]
 
-HEARD = b""  # the service is there, and what it said is no event
+HEARD = b""  # the service is alive, without an event
 _MAX_EVENT_LENGTH = 1024 * 1024
 
 
 class SubscriptionRefused(Exception):  # noqa: N818 - an answer, not a fault
-    """The service would not start the subscription, or ended it. `reason` is in its words."""
+    """Refusal or end of a subscription by the service. `reason` is in its words."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -26,13 +26,13 @@ class SubscriptionRefused(Exception):  # noqa: N818 - an answer, not a fault
 
 
 class CredentialRejected(SubscriptionRefused):
-    """The service does not accept the credential, and nothing was begun."""
+    """Rejected credential, before the subscription started."""
 
 
 async def events_of(client: StreamingClient, request: HttpRequest) -> AsyncIterator[bytes | None]:
     """Yield `HEARD`, the payload of each `next` event, then None.
 
-    Raises `CredentialRejected` for 401, `SubscriptionRefused` for another answer that is no event stream, and `OSError` for none.
+    Raises `CredentialRejected` for 401, `SubscriptionRefused` for another answer that is not an event stream, and `OSError` for none.
     """
     async with client.send(request) as reply:
         if reply.status == 401:
@@ -54,14 +54,14 @@ async def events_of(client: StreamingClient, request: HttpRequest) -> AsyncItera
 
 
 class _Blocks:
-    """Cuts a stream at its empty lines, in time that is linear in what comes, in however small pieces it comes."""
+    """Splitter of a stream at its empty lines, in time linear in the stream, even for very small chunks."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
-        self._carriage = False  # whether the last piece ended with CR, which an LF may still belong to
+        self._carriage = False  # True if the last chunk ended with CR, so that an LF may follow
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The blocks that are whole now. Raises `SubscriptionRefused`."""
+        """Return the blocks that are complete now. Raises `SubscriptionRefused`."""
         if self._carriage and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._carriage = chunk.endswith(b"\r") if chunk else self._carriage
@@ -79,7 +79,7 @@ class _Blocks:
 
 
 def _event(block: bytes) -> tuple[bytes, bytes]:
-    """The name and the data of one event (WHATWG HTML, section 9.2.6); comments and other fields are left out."""
+    """Return the name and the data of one event (WHATWG HTML, section 9.2.6); comments and other fields are ignored."""
     name, data = b"", []
     for line in block.split(b"\n"):
         key, _, value = line.partition(b":")

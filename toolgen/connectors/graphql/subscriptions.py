@@ -36,7 +36,7 @@ __all__ = ["SubscriptionListener"]
 _CONNECT_S = 10.0
 
 
-class _Heard(Struct):
+class _ReceivedEvents(Struct):
     """Events received so far. `ended` is why listening stopped: complete, events, seconds or bytes."""
 
     events: list[Json] = []
@@ -49,7 +49,7 @@ class _Heard(Struct):
 
 
 class SubscriptionListener:
-    """Listens for one source, with its credentials and under its egress rules."""
+    """Listener for the subscriptions of one source, with its credentials and egress rules."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class SubscriptionListener:
         self._selector = selector
         timeouts = Timeouts(
             connect_s=_CONNECT_S, first_byte_s=600.0, total_s=600.0
-        )  # the subscription's own bound is shorter
+        )  # the limit of the subscription is shorter
         self._dialer = Dialer(permit=permit, resolver=resolver, timeouts=timeouts, clock=clock)
 
     async def listen(
@@ -72,28 +72,28 @@ class SubscriptionListener:
         security: tuple[tuple[str, ...], ...],
         principal: Principal,
     ) -> Success | Failed:
-        """`{"events": […], "ended": …}`, with the `data` of each event. Never raises for what the service does."""
+        """Return `{"events": […], "ended": …}`, with the `data` of each event. Never raises for faults of the service."""
         if subscription.transport == "websocket" and find_spec("websockets") is None:
             return _failed("handler_error", "subscriptions over WebSocket need toolgen[subscriptions]", "install it")
-        heard = _Heard()
+        received = _ReceivedEvents()
         until = asyncio.get_running_loop().time() + subscription.seconds
         try:
-            await self._listen(subscription, request, security, principal, heard, until)
+            await self._listen(subscription, request, security, principal, received, until)
         except (UnbindableError, SecretError, NoTokenError) as error:
             return _failed(error.code, error.message, error.suggestion)
         except EgressRefusal as refusal:
             verdict = refusal.verdict
             return _failed("egress_refused", verdict.reason, verdict.suggestion, rule=verdict.rule)
         except SubscriptionRefused as refused:
-            reason = bounded(heard.scrubber.text(refused.reason), 300)
+            reason = bounded(received.scrubber.text(refused.reason), 300)
             message = f"the service ended the subscription: {reason}"
-            return _failed("upstream_error", message, data=_data(heard))
+            return _failed("upstream_error", message, data=_data(received))
         except (OSError, ValueError):
-            message = f"no subscription at {urlsplit(subscription.url).hostname}: the connection failed or broke"
+            message = f"the subscription at {urlsplit(subscription.url).hostname} failed: the connection could not be opened or broke"
             return _failed(
-                "upstream_unavailable", message, "try again later", data=_data(heard) if heard.events else None
+                "upstream_unavailable", message, "try again later", data=_data(received) if received.events else None
             )
-        return _result(heard, subscription.seconds)
+        return _result(received, subscription.seconds)
 
     async def close(self) -> None:
         """Closes every connection."""
@@ -111,7 +111,7 @@ class SubscriptionListener:
         plain = HttpRequest(method="POST", url=url, headers=(("User-Agent", "toolgen"),), body=body)
         signed = await self._selector.sign(plain, security, principal)
         if signed.certificate is not None and subscription.transport == "websocket":
-            raise SecretError("subscriptions over WebSocket show no client certificate")
+            raise SecretError("subscriptions over WebSocket cannot use a client certificate")
         return signed
 
     async def _listen(
@@ -120,29 +120,34 @@ class SubscriptionListener:
         request: JsonObject,
         security: tuple[tuple[str, ...], ...],
         principal: Principal,
-        heard: _Heard,
+        received: _ReceivedEvents,
         until: float,
     ) -> None:
-        """Listens until the loop's time `until`. As for any call, a token is replaced once, and only where nothing was begun with it."""
+        """Listen until the loop's time `until`. A token is replaced once, only if the subscription has not started, as for any call."""
         signed = await self._signed(subscription, request, security, principal)
         try:
-            await self._hear(subscription, signed, request, heard, until)
+            await self._hear(subscription, signed, request, received, until)
         except CredentialRejected:
-            if heard.begun or signed.renewal is None or not signed.renewal.mends():
+            if received.begun or signed.renewal is None or not signed.renewal.mends():
                 raise
             signed = await self._signed(subscription, request, security, principal)
-            heard.attempts = 2
-            await self._hear(subscription, signed, request, heard, until)
+            received.attempts = 2
+            await self._hear(subscription, signed, request, received, until)
 
     async def _hear(
-        self, subscription: GraphQLSubscription, signed: Signed, request: JsonObject, heard: _Heard, until: float
+        self,
+        subscription: GraphQLSubscription,
+        signed: Signed,
+        request: JsonObject,
+        received: _ReceivedEvents,
+        until: float,
     ) -> None:
-        """Listens with these credentials until the loop's time `until`. Raises what a stream raises, and `EgressRefusal`."""
-        heard.scrubber = Scrubber(signed.secrets)
+        """Listen with these credentials until the loop's time `until`. Raises the errors of a stream, and `EgressRefusal`."""
+        received.scrubber = Scrubber(signed.secrets)
         target = Target.of(signed.request.url)
         addresses = await self._dialer.addresses(target)
         stream = self._stream(subscription, signed, target, addresses[0], request)
-        await _collect(stream, subscription, heard, until)
+        await _collect(stream, subscription, received, until)
 
     def _stream(
         self,
@@ -171,74 +176,74 @@ class SubscriptionListener:
 async def _collect(
     stream: AsyncIterator[bytes | None],
     subscription: GraphQLSubscription,
-    heard: _Heard,
+    received: _ReceivedEvents,
     until: float,
 ) -> None:
-    """Takes events until there are enough, or long enough. `None` in the stream says that the service is done."""
+    """Collect events until their number or the time is reached. `None` in the stream means that the service is done."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout_at(until), aclosing(stream) as events:  # type: ignore[type-var]
             async for event in events:
                 if event is None:
-                    heard.ended = "complete"
+                    received.ended = "complete"
                     return
-                heard.begun = True
-                # A cancellation can be lost where an answer comes at the same moment, so the time is looked at too.
+                received.begun = True
+                # A cancellation that coincides with an answer can be lost, so the time is checked too.
                 if loop.time() >= until:
-                    heard.ended = "seconds"
+                    received.ended = "seconds"
                     return
                 if event == HEARD:
                     continue
-                heard.size += len(event)
-                if heard.size > MAX_ANSWER_SIZE:
-                    heard.ended = "bytes"
+                received.size += len(event)
+                if received.size > MAX_ANSWER_SIZE:
+                    received.ended = "bytes"
                     return
                 try:
                     payload = decode(
                         HttpResponse(
                             status=200, content_type="application/json", body=event, truncated=False, headers={}
                         ),
-                        heard.scrubber,
+                        received.scrubber,
                     )
                 except TooDeepError as error:
                     raise SubscriptionRefused(f"it sent JSON that is {error}") from None
                 if isinstance(payload, list) or (isinstance(payload, Mapping) and payload.get("errors")):
-                    heard.errors = payload if isinstance(payload, list) else payload["errors"]
+                    received.errors = payload if isinstance(payload, list) else payload["errors"]
                 if isinstance(payload, Mapping) and "data" in payload:
-                    heard.events.append(payload["data"])
-                elif heard.errors is None:
-                    raise SubscriptionRefused("it told something that is no GraphQL response")
-                if heard.errors is not None or len(heard.events) >= subscription.events:
-                    heard.ended = "events"
+                    received.events.append(payload["data"])
+                elif received.errors is None:
+                    raise SubscriptionRefused("it sent something that is not a GraphQL response")
+                if received.errors is not None or len(received.events) >= subscription.events:
+                    received.ended = "events"
                     return
-            heard.ended = "complete"
+            received.ended = "complete"
     except TimeoutError:
-        heard.ended = "seconds" if heard.begun else ""
+        received.ended = "seconds" if received.begun else ""
 
 
-def _data(heard: _Heard) -> dict[str, Json]:
-    return {"events": list(heard.events), "ended": heard.ended or "broken"}
+def _data(received: _ReceivedEvents) -> dict[str, Json]:
+    return {"events": list(received.events), "ended": received.ended or "broken"}
 
 
-def _told(errors: Json) -> str:
+def _errors_text(errors: Json) -> str:
     first = errors[0] if isinstance(errors, list) and errors else None
     message = first.get("message") if isinstance(first, Mapping) else None
     return bounded(" ".join(message.split()), 300) if isinstance(message, str) else "an error without a message"
 
 
-def _result(heard: _Heard, seconds: float) -> Success | Failed:
-    """The ending of a subscription whose connection held."""
-    if not heard.ended:
-        message = f"the service did not begin to answer within {seconds:g} seconds"
+def _result(received: _ReceivedEvents, seconds: float) -> Success | Failed:
+    """Return the outcome of a subscription without a connection error."""
+    if not received.ended:
+        message = f"the service did not start to answer within {seconds:g} seconds"
         return _failed("upstream_timeout", message, "try again later")
-    if heard.errors is not None:
-        message = f"the service reported: {_told(heard.errors)}"
-        data = {**_data(heard), "errors": heard.errors}
+    if received.errors is not None:
+        message = f"the service reported: {_errors_text(received.errors)}"
+        data = {**_data(received), "errors": received.errors}
         return _failed("upstream_error", message, "change the arguments as the errors say", data=data)
     return Success(
-        data=_data(heard),
-        truncated=heard.ended == "bytes",
-        delivery=Delivery(bytes=heard.size, attempts=heard.attempts),
+        data=_data(received),
+        truncated=received.ended == "bytes",
+        delivery=Delivery(bytes=received.size, attempts=received.attempts),
         shape=Shape.EVENTS,
     )
 

@@ -6,7 +6,7 @@ from toolgen.connectors.naming import words
 
 __all__ = ["candidates", "title_of"]
 
-# A query whose name begins with one of these says already what it does.
+# A query name that begins with one of these verbs is already complete.
 _VERBS = frozenset(
     {
         "aggregate",
@@ -43,7 +43,7 @@ _VERBS = frozenset(
 
 
 def candidates(field: str, *, kind: str, many: bool) -> tuple[tuple[str, ...], ...]:
-    """Names for a root field as words, best first. `kind` is query or mutation, `many` whether it returns a list or a connection."""
+    """Return names for a root field as words, best first. `kind` is query or mutation; `many` is True for a list or a connection."""
     found = words(field) or (kind,)
     if kind == "subscription":
         return (("watch", *found), ("watch", *found, kind))
@@ -53,5 +53,5 @@ def candidates(field: str, *, kind: str, many: bool) -> tuple[tuple[str, ...], .
 
 
 def title_of(best: tuple[str, ...]) -> str:
-    """`get_country` as a person reads it: `Get country`."""
+    """Return `get_country` as a title: `Get country`."""
     return " ".join(best).capitalize()

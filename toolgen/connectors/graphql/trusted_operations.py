@@ -1,4 +1,4 @@
-"""Trusted operation files: one tool for each operation in them, checked against the schema and kept as it was written."""
+"""Trusted operation files: one tool for each operation, checked against the schema and stored as written."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from toolgen.connectors.graphql.directives import (
 from toolgen.connectors.graphql.inputs import Inputs, InputTooLargeError, Wording
 from toolgen.connectors.graphql.operation import subscription_of
 from toolgen.connectors.graphql.output_schema import events_of
-from toolgen.connectors.graphql.paging import capped, largest_page
+from toolgen.connectors.graphql.paging import largest_page, with_maximum
 from toolgen.connectors.graphql.prose import MAX_DESCRIPTION_LENGTH, prose
 from toolgen.connectors.graphql.results import connections_of, holds_file, output_of, rejections_of, sizes_of
 from toolgen.connectors.graphql.tool_names import title_of
@@ -73,7 +73,7 @@ class _Operation(Struct, frozen=True, kw_only=True):
 
 
 class Collected(Struct):
-    """Operations and fragments in the files of a source, not checked against the schema yet. `files` are path -> `sha256:…`."""
+    """Operations and fragments in the files of a source, before the check against the schema. `files` are path -> `sha256:…`."""
 
     operations: list[_Operation] = []
     fragments: dict[str, FragmentDefinitionNode] = {}
@@ -85,12 +85,12 @@ class Collected(Struct):
         return {one.origin: _names(one) for one in self.operations}
 
     def identifiers(self) -> dict[str, str]:
-        """The operations' own names, by origin."""
+        """Return the operations' own names, by origin."""
         return {one.origin: one.name for one in self.operations}
 
 
 class _FaultError(Exception):
-    """Fault that keeps an operation from becoming a tool, and the node that it is about."""
+    """Fault that keeps an operation from becoming a tool, and its node."""
 
     def __init__(self, code: str, message: str, node: Node | None = None) -> None:
         super().__init__(message)
@@ -99,7 +99,7 @@ class _FaultError(Exception):
 
 
 def collect_trusted(config: SourceConfig) -> Collected:
-    """Reads `config.graph.operations`. Whatever is wrong with a file or an operation is an error with its file and line."""
+    """Read `config.graph.operations`. Each fault of a file or an operation is an error with its file and line."""
     found = Collected()
     for path in config.graph.operations:
         _read(config.name, path, found)
@@ -109,7 +109,7 @@ def collect_trusted(config: SourceConfig) -> Collected:
 def make_trusted(
     config: SourceConfig, endpoint: str, schema: GraphQLSchema, found: Collected, names: Mapping[str, str]
 ) -> tuple[list[Tool], list[Problem]]:
-    """The tools of what was collected, by the names they were given."""
+    """Return the tools of the collected operations, by their assigned names."""
     maker = _OperationTools(config, endpoint, schema, found.fragments)
     tools: list[Tool] = []
     problems = list(found.problems)
@@ -156,11 +156,11 @@ def _read(source: str, path: str, found: Collected) -> None:
 
 
 def _sort(file: str, node: Node, found: Collected) -> _FaultError | None:
-    """Puts a definition where it belongs; names are unique over all files of a source."""
+    """Add a definition to its list. Names are unique over all files of a source."""
     match node:
         case FragmentDefinitionNode(name=name):
             if name.value in found.fragments:
-                return _FaultError("duplicate_fragment", f"a fragment {name.value} is there already")
+                return _FaultError("duplicate_fragment", f"a fragment {name.value} already exists")
             found.fragments[name.value] = node
             return None
         case OperationDefinitionNode():
@@ -169,9 +169,9 @@ def _sort(file: str, node: Node, found: Collected) -> _FaultError | None:
             except _FaultError as fault:
                 return fault
             if one.name in {other.name for other in found.operations}:
-                return _FaultError("duplicate_operation", f"an operation {one.name} is there already")
+                return _FaultError("duplicate_operation", f"an operation {one.name} already exists")
             if len(found.operations) >= _MAX_OPERATIONS:
-                return _FaultError("too_many_operations", f"is one more than {_MAX_OPERATIONS}")
+                return _FaultError("too_many_operations", f"exceeds the limit of {_MAX_OPERATIONS} operations")
             found.operations.append(one)
             return None
         case _:
@@ -191,7 +191,7 @@ def _operation(file: str, node: OperationDefinitionNode) -> _Operation:
 
 
 class _OperationTools:
-    """Makes tools from the operations of one source."""
+    """Builder of tools from the operations of one source."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _OperationTools:
         self._inputs = Inputs(Wording(scalars=config.graph.scalars))
 
     def make(self, one: _Operation, name: str) -> Tool:
-        """The tool. Raises `_FaultError`."""
+        """Return the tool. Raises `_FaultError`."""
         kind = one.node.operation.value
         subscription = self._subscription(one)
         document = self._document(one)
@@ -218,7 +218,9 @@ class _OperationTools:
         pages = tuple(key for key in sizes_of(self._schema, document) if key in arguments)
         limit = self._config.graph.max_page
         properties = {
-            key: capped(inner, limit) if key in pages and is_leaf_type(get_named_type(arguments[key].type)) else inner
+            key: with_maximum(inner, limit)
+            if key in pages and is_leaf_type(get_named_type(arguments[key].type))
+            else inner
             for key, inner in schema["properties"].items()
         }
         answer = output_of(self._schema, document)
@@ -239,10 +241,10 @@ class _OperationTools:
         try:
             return seal(with_listed_arguments(tool))
         except CanonicalError as error:
-            raise _FaultError("no_canonical_form", f"cannot be written down: {error.message}") from error
+            raise _FaultError("no_canonical_form", f"cannot be stored: {error.message}") from error
 
     def _arguments(self, one: _Operation) -> tuple[dict[str, GraphQLArgument], dict[str, Any]]:
-        """The arguments by name, and their schema. Raises `_FaultError` for one that no tool can carry."""
+        """Return the arguments by name, and their schema. Raises `_FaultError` if they are too large for a tool."""
         arguments = {
             key: argument
             for variable in one.node.variable_definitions or ()
@@ -282,7 +284,7 @@ class _OperationTools:
         )
 
     def _document(self, one: _Operation) -> DocumentNode:
-        """The operation and the fragments it uses, without our directives: what is sent."""
+        """Return the sent document: the operation and the fragments it uses, without toolgen's directives."""
         used: dict[str, FragmentDefinitionNode] = {}
         waiting: list[Node] = [one.node]
         while waiting:
@@ -296,12 +298,12 @@ class _OperationTools:
         return stripped
 
     def _argument(self, one: _Operation, node: VariableDefinitionNode) -> Iterator[tuple[str, GraphQLArgument]]:
-        """The argument that sets a variable; none for one that the caller does not set."""
+        """Return the argument that sets a variable; None if the caller does not set it."""
         key = node.variable.name.value
         notes = one.variables[key]
         type_ = type_from_ast(self._schema, node.type)
         if not is_input_type(type_):
-            raise _FaultError("invalid_operation", f"${key} is of no input type", node)
+            raise _FaultError("invalid_operation", f"${key} does not have an input type", node)
         if notes.bound:
             return
         if notes.hidden:
@@ -322,7 +324,7 @@ class _OperationTools:
 
 
 class _Strip(Visitor):
-    """Takes out our directives and all descriptions, which are for us and not for the service."""
+    """Remover of toolgen's directives and all descriptions, which are not for the service."""
 
     def enter_directive(self, node: Node, *_: object) -> object:
         name = getattr(node, "name", None)
@@ -349,7 +351,7 @@ def _spreads(node: Node) -> list[str]:
 
 
 def _describe(one: _Operation) -> str:
-    """`@tool(description:)`, or the description before the operation, or the comment above it."""
+    """Return `@tool(description:)`, or the description before the operation, or the comment above it."""
     node = one.node
     if said := prose(one.notes.description, limit=MAX_DESCRIPTION_LENGTH):
         return said

@@ -1,4 +1,4 @@
-"""Fields that a type does not have: all of a selection, the names there are, and which member of a union has one."""
+"""Messages about unknown fields of a type: all of a selection, the known names, and the member of a union that has the field."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["unknown_field", "unknown_fields"]
 
 _TYPENAME: Final = "__typename"
 _MAX_LENGTH: Final = 60
-_MAX_NAMES: Final = 20  # of fields that there are, for one that is not
-_MAX_UNKNOWN: Final = 10  # fields that there are not, of one selection
+_MAX_NAMES: Final = 20  # known fields suggested for an unknown one
+_MAX_UNKNOWN: Final = 10  # unknown fields reported for one selection
 _MAX_NAMED: Final = 3  # members of a union
 
 
@@ -25,13 +25,13 @@ def unknown_fields(graph: Graph, type_: str, asked: Sequence[str], possible: Col
     unknown = [name for name in dict.fromkeys(asked) if name not in known.fields and name != _TYPENAME]
     if len(unknown) < 2 or "pageInfo" in known.fields:
         return ""
-    told = (
+    names = (
         f"{bounded(name, _MAX_LENGTH)!r}{nearest(bounded(name, _MAX_LENGTH), known.fields)}"
         for name in unknown[:_MAX_UNKNOWN]
     )
     more = f" and {len(unknown) - _MAX_UNKNOWN} more" if len(unknown) > _MAX_UNKNOWN else ""
     has = _listed(known, "") if known.fields else ""
-    return f"{type_} has no fields {', '.join(told)}{more}{has}{_of_members(graph, type_, unknown[0], possible)}"
+    return f"{type_} has no fields {', '.join(names)}{more}{has}{_of_members(graph, type_, unknown[0], possible)}"
 
 
 def unknown_field(graph: Graph, type_: str, name: str, possible: Collection[str]) -> str:
@@ -43,7 +43,7 @@ def unknown_field(graph: Graph, type_: str, name: str, possible: Collection[str]
 
 
 def _of_members(graph: Graph, type_: str, name: str, possible: Collection[str]) -> str:
-    """Which objects that may stand for a union or an interface have a field that it has not itself."""
+    """Name the possible objects of a union or an interface that have a field that it lacks."""
     having = [one for one in sorted(possible) if one != type_ and name in graph.types[one].fields]
     if not having:
         return ""
@@ -62,7 +62,7 @@ def _instead(type_: GraphType, name: str) -> str:
 
 
 def _listed(type_: GraphType, name: str) -> str:
-    """`: it has a, b and 34 more`, those first that are most like a name."""
+    """Return `: it has a, b and 34 more`, with the names most similar to a name first."""
     alike = get_close_matches(name, type_.fields, n=_MAX_NAMES, cutoff=0.5) if name else []
     names = list(dict.fromkeys((*alike, *type_.fields)))
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""

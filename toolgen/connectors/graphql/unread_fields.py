@@ -1,4 +1,4 @@
-"""Fields that a stored operation does not read, by type: what an agent may ask for beside the default answer."""
+"""Fields that a stored operation does not read, by type: an agent may select them in addition to the default answer."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _MAX_TYPES: Final = 5
 
 
 def unread_fields(graph: Graph, binding: GraphQLBinding, operation: DocumentNode) -> Mapping[str, int]:
-    """Number of fields of the answer's types that the operation leaves out, by type: of what pages and unions hold, and of the objects of a
-    mutation's payload. Types further inside are not counted."""
+    """Return the number of omitted fields of the answer's types, by type: for items of pages and unions, and the objects of a mutation's
+    payload. Types further inside are not counted.
+    """
     root = graph.root(binding.type)
     definition = root.fields.get(binding.field) if root is not None else None
     first = operation.definitions[0]
@@ -35,7 +36,7 @@ def unread_fields(graph: Graph, binding: GraphQLBinding, operation: DocumentNode
 
 
 class _Walk(Struct):
-    """The fields of each type that no selection of it reads."""
+    """Visitor that collects the fields of each type that no selection reads."""
 
     graph: Graph
     fronts: frozenset[str]
@@ -64,7 +65,7 @@ class _Walk(Struct):
             self.unread[name] = self.unread.get(name, frozenset(own)) - read
 
     def _leads(self, node: FieldNode, name: str, payload: bool) -> bool:
-        """True for a field that holds what the answer is about: a page's items, and an object with an identity in a payload."""
+        """Return True for a field with the subject of the answer: a page's items, and an object with an identity in a payload."""
         if node.name.value in _WRAPPERS:
             return "pageInfo" in self.graph.types[name].fields or node.name.value == "node"
         inner = self.graph.types[named(self.graph.types[name].fields[node.name.value].type)]

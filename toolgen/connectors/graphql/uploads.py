@@ -1,4 +1,4 @@
-"""Files in variables, sent by the GraphQL multipart request specification: null where they stand, and a part for each."""
+"""Files in variables, sent by the GraphQL multipart request specification: null in the variables, and a part for each file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["GraphQLUpload", "extract", "multipart"]
 
 _MAX_FILES = 20
 _CONTENTS = frozenset({"base64", "uri"})
-# Servers that refuse what a browser could be tricked into sending want a header that no form has.
+# Servers with protection against cross-site requests require a header that an HTML form cannot send.
 _PREFLIGHT = HttpParameter(
     argument="preflight", in_="header", name="Apollo-Require-Preflight", style="simple", explode=False
 )
@@ -44,7 +44,7 @@ class _Finder(Struct):
     found: list[GraphQLUpload] = []
 
     def take(self, schema: Schema, value: Json, path: str) -> Json:
-        """The value with null in place of every file."""
+        """Return the value with null in place of every file."""
         if isinstance(value, Mapping) and value.keys() & _CONTENTS and is_file_schema(schema):
             if len(self.found) >= _MAX_FILES:
                 raise UnbindableError(f"the arguments hold more than {_MAX_FILES} files")
@@ -68,7 +68,7 @@ class _Finder(Struct):
 def extract(
     schema: Schema, names: Mapping[str, str], variables: JsonObject
 ) -> tuple[dict[str, Json], tuple[GraphQLUpload, ...]]:
-    """The variables with null where a file stood, and the files. `names` maps argument -> variable, `schema` is the tool's."""
+    """Return the variables with null in place of each file, and the files. `names` maps argument -> variable, `schema` is the tool's."""
     finder = _Finder(schema.get("$defs", {}))
     by_variable = {variable: schema["properties"][name] for name, variable in names.items()}
     kept = {
@@ -81,7 +81,7 @@ def extract(
 def multipart(
     binding: HttpBinding, request: JsonObject, files: tuple[GraphQLUpload, ...], accept: str
 ) -> tuple[HttpBinding, JsonObject]:
-    """The request as a form: `operations`, `map` and then the files, in the order the specification asks for."""
+    """Return the request as a form: `operations`, `map` and then the files, in the order of the specification."""
     places = {str(index): [one.path] for index, one in enumerate(files)}
     arguments: dict[str, Json] = {
         "accept": accept,

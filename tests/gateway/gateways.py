@@ -27,6 +27,7 @@ from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.calls.departed_clients import DepartedClients
 from toolgen.gateway.calls.file_uploads import Uploaded
+from toolgen.gateway.calls.followed_resources import Following
 from toolgen.gateway.catalog.mcp_servers import McpServers
 from toolgen.gateway.catalog.search.bm25 import ToolIndex
 from toolgen.gateway.identity import TokenRejected
@@ -108,8 +109,8 @@ class NothingFollowed:
     """Resources of other systems, of which none is followed."""
 
     @contextlib.contextmanager
-    def following(self, principal: Principal) -> Iterator[Callable[[Collection[str]], None]]:
-        yield lambda _: None
+    def following(self, principal: Principal) -> Iterator[Following]:
+        yield Following(lambda _: iter(()), lambda _key, _call: None, lambda _key: None)
 
 
 class NoContext:

@@ -18,6 +18,7 @@ SCHEMA = {"type": "object", "properties": {"uris": {"type": "array"}, "list": {"
 TOOLS = [{"name": "touch", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}}]
 SUBSCRIBED: set[str] = set()
 STREAMS: list[queue.Queue[dict[str, Any]]] = []
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 INFO = {"name": "subscriptions", "version": "1"}
 
 
@@ -102,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def stream(self, uris: list[str] | None) -> None:
+    def stream(self, uris: list[str] | None, number: object = None) -> None:
         told: queue.Queue[dict[str, Any]] = queue.Queue()
         STREAMS.append(told)
         for uri in uris or ():
@@ -114,6 +115,14 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         try:
             self.wfile.write(b": open\n\n")
+            if uris is not None:
+                params = {"notifications": {"resourceSubscriptions": uris}, "_meta": {SUBSCRIPTION: number}}
+                acknowledged = {
+                    "jsonrpc": "2.0",
+                    "method": "notifications/subscriptions/acknowledged",
+                    "params": params,
+                }
+                self.wfile.write(b"data: " + json.dumps(acknowledged).encode() + b"\n\n")
             self.wfile.flush()
             while True:
                 try:
@@ -142,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         if message["method"] == "subscriptions/listen":
             uris = message["params"]["notifications"]["resourceSubscriptions"]
-            self.stream(uris)
+            self.stream(uris, message["id"])
             return
         if message["method"] == "tools/call":
             for one in touched(message["params"]["arguments"]):

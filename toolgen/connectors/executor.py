@@ -142,7 +142,8 @@ class Executor(Protocol):
 
 
 class ResourceNotice(Protocol):
-    """Notice of a system: its resource has changed (`updated`), or its list of `prompts` or `resources` has."""
+    """Notice of a system: its resource has changed (`updated`), or its list of `prompts` or `resources` has. `settled`: the system tells of
+    changes from now on, or does not."""
 
     @property
     def kind(self) -> str: ...

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.client.subscriptions import ResourceUpdated
+from mcp.client.subscriptions import PromptsListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptListChangedNotification, ResourceUpdatedNotification
 
@@ -126,7 +126,6 @@ async def test_callers_share_one_subscription_and_hear_of_changes(project: Path)
         await session.subscribe_resource("far://notes")
         await until(project, "subscribe far://notes")
         async with talking(url, "2026-07-28") as client, client.listen(resource_subscriptions=["far://notes"]) as heard:
-            await eventually(lambda: len(gateway.context.updates._listeners) == 2)
             await gateway.call(
                 "far__touch", {"uris": ["far://other", "far://notes/page", "far://notes"]}, principal=bot
             )
@@ -142,6 +141,32 @@ async def test_callers_share_one_subscription_and_hear_of_changes(project: Path)
         assert subscriptions(project) == ["subscribe far://notes"]
         await session.unsubscribe_resource("far://notes")
         await until(project, "subscribe far://notes", "unsubscribe far://notes")
+
+
+async def test_a_change_right_behind_the_acknowledgement_is_heard(project: Path) -> None:
+    """The server is subscribed to, and everything is listened to, before the client is told that it is."""
+    async with serving(project) as (gateway, url), talking(url, "2026-07-28") as client:
+        bot = gateway.principal("bot")
+        for uri in ("far://notes", "far://users/7"):
+            async with client.listen(resource_subscriptions=[uri]) as heard, asyncio.timeout(10):
+                await gateway.call("far__touch", {"uris": [uri]}, principal=bot)
+                async for event in heard:
+                    assert isinstance(event, ResourceUpdated)
+                    assert event.uri == uri
+                    break
+
+
+async def test_changed_lists_right_behind_the_acknowledgement_are_heard(project: Path) -> None:
+    async with (
+        serving(project) as (gateway, url),
+        talking(url, "2026-07-28") as client,
+        client.listen(resource_subscriptions=["far://notes"], prompts_list_changed=True) as heard,
+        asyncio.timeout(10),
+    ):
+        await gateway.call("far__touch", {"list": "prompts"}, principal=gateway.principal("bot"))
+        async for event in heard:
+            assert isinstance(event, PromptsListChanged)
+            break
 
 
 async def test_listeners_that_leave_end_the_subscription_and_it_is_on_record(project: Path) -> None:
@@ -189,14 +214,13 @@ async def test_workers_share_one_subscription(project: Path) -> None:
         workers[name] = client, asyncio.create_task(following)  # type: ignore[arg-type]
         await until(project, "subscribe far://notes")
     try:
-        # The second worker's subscription is answered by the process that holds the command.
         message = {"jsonrpc": "2.0", "id": 1, "method": "notifications/resources/updated", "params": {}}
         command = server._commands["far"]._command
         subscribers = server._commands["far"]._subscribers
-        await eventually(lambda: len(subscribers.get("far://notes", ())) == 2)
         arguments = {"name": "touch", "arguments": {"uris": ["far://notes"]}}
-        command.ask({**message, "id": 900, "method": "tools/call", "params": arguments}, None)
         async with asyncio.timeout(10):
+            assert {await heard.get(), await heard.get()} == {("one", "settled"), ("two", "settled")}
+            command.ask({**message, "id": 900, "method": "tools/call", "params": arguments}, None)
             assert {await heard.get(), await heard.get()} == {("one", "updated"), ("two", "updated")}
         workers["one"][1].cancel()
         await eventually(lambda: len(subscribers["far://notes"]) == 1)

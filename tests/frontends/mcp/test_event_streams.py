@@ -9,7 +9,7 @@ import pytest
 
 from tests.gateway.gateways import BOT
 from toolgen.frontends.mcp import event_streams
-from toolgen.frontends.mcp.event_streams import watch
+from toolgen.frontends.mcp.event_streams import ListWatch
 from toolgen.pipeline.middleware import CallerConnection
 
 TOLD = "notifications/tools/list_changed"
@@ -37,7 +37,7 @@ async def test_a_change_that_leaves_a_callers_list_as_it_was_is_not_told() -> No
             """At once, each time."""
 
     lists_of: Any = Lists()
-    said = [changed async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event())]
+    said = [changed async for changed in ListWatch(lists_of, BOT, CallerConnection(), asyncio.Event()).changes()]
     assert said == [{TOLD}]
 
 
@@ -67,7 +67,7 @@ async def test_a_change_is_told_again_where_another_worker_may_have_answered(
 
     lists_of: Any = Lists()
     said = []
-    async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event()):
+    async for changed in ListWatch(lists_of, BOT, CallerConnection(), asyncio.Event()).changes():
         said.append(changed)
         if not changed:
             break
@@ -102,7 +102,7 @@ async def test_a_change_while_a_client_is_told_of_the_one_before_is_told_too(mon
     lists_of: Any = lists
     asyncio.get_running_loop().call_soon(lists.add, "b")
     said = []
-    async for changed in watch(lists_of, BOT, CallerConnection(), asyncio.Event()):
+    async for changed in ListWatch(lists_of, BOT, CallerConnection(), asyncio.Event()).changes():
         said.append(changed)
         if not changed:
             break

@@ -159,7 +159,7 @@ class NoticeFrame(_MessageFrame, frozen=True, kw_only=True):
     """A notice of a server that was subscribed to: a resource, or a list, has changed."""
 
     source: str
-    kind: Literal["updated", "prompts", "resources", "lost"]
+    kind: Literal["updated", "prompts", "resources", "settled", "lost"]
     uri: str = ""
 
 

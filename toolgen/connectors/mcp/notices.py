@@ -35,9 +35,10 @@ _CLOCK = SystemClock()
 
 
 class ServerNotice(Struct, frozen=True):
-    """`updated`: the resource `uri` has changed. `prompts`, `resources`: that list has. `lost`: the connection has ended."""
+    """`updated`: the resource `uri` has changed. `prompts`, `resources`: that list has. `settled`: changes of `uri` are told from now on,
+    or it is known that they are not. `lost`: the connection has ended."""
 
-    kind: Literal["updated", "prompts", "resources", "lost"]
+    kind: Literal["updated", "prompts", "resources", "settled", "lost"]
     uri: str = ""
 
 

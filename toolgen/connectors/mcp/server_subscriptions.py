@@ -7,7 +7,7 @@ of a session; in 2026-07-28 they come in the answer to one request (basic/utilit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final, Protocol, runtime_checkable
 
@@ -80,6 +80,7 @@ class ServerSubscriptions:
         self._resources: dict[str, _FollowedResource] = {}
         self._altered = asyncio.Event()
         self._subscribed = Subscribed()
+        self._settled: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._ended = False
 
@@ -94,6 +95,8 @@ class ServerSubscriptions:
             return
         one = self._resources.setdefault(uri, _FollowedResource(call))
         one.listeners.append(listener)
+        if uri in self._settled:
+            listener(ServerNotice("settled", uri))
         self._altered.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -103,6 +106,7 @@ class ServerSubscriptions:
             one.listeners.remove(listener)
             if not one.listeners:
                 self._resources.pop(uri, None)
+                self._settled.discard(uri)
                 self._altered.set()
 
     async def close(self) -> None:
@@ -117,6 +121,7 @@ class ServerSubscriptions:
             began = loop.time()
             await self._connected(again=again)
             again = True
+            self._settle(self._resources)
             pause_s = _AGAIN_S if loop.time() - began > _STEADY_S else min(2 * pause_s, _MAX_AGAIN_S)
             if self._resources:
                 await asyncio.sleep(pause_s)
@@ -169,6 +174,7 @@ class ServerSubscriptions:
                         self._noticed(ServerNotice("updated", uri))
                 else:
                     refused.add(uri)
+                self._settle((uri,))
             if not (self._resources or uris):
                 return
             if uris <= self._resources.keys() and not self._ended:
@@ -199,15 +205,10 @@ class ServerSubscriptions:
                 self._subscribed.uris = set(uris)
                 wanted: JsonObject = {**dict.fromkeys(_LISTS, True), "resourceSubscriptions": uris}
                 message = self._conversation.numbered("subscriptions/listen", {"notifications": wanted})
-                opened = asyncio.Event()
-                following = wire.follow(message, self._conversation.agreed, found[0][1].call, opened.set, self._heard)
-                streams.append(asyncio.create_task(following))
-                streams[-1].add_done_callback(lambda _: self._altered.set())
+                streams.append(await self._opened(wire, message, found[0][1].call))
                 for uri in uris if again else ():
                     self._noticed(ServerNotice("updated", uri))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_OPENING_S):
-                        await opened.wait()
+                self._settle(tuple(uri for uri, _ in found))
                 for old in streams[:-1]:
                     old.cancel()
                 del streams[:-1]
@@ -218,6 +219,34 @@ class ServerSubscriptions:
             for one in streams:
                 one.cancel()
             await asyncio.gather(*streams, return_exceptions=True)
+
+    async def _opened(self, wire: StreamingWire, message: JsonObject, call: Call) -> asyncio.Task[None]:
+        """Begin to read the answer to a request, and return when the server has acknowledged it (basic/utilities/subscriptions)."""
+        acknowledged = asyncio.Event()
+
+        def heard(message: Json) -> None:
+            if isinstance(message, Mapping) and message.get("method") == _ACKNOWLEDGED:
+                acknowledged.set()
+            self._heard(message)
+
+        stream = asyncio.create_task(wire.follow(message, self._conversation.agreed, call, lambda: None, heard))
+        stream.add_done_callback(lambda _: self._altered.set())
+        waiting = asyncio.ensure_future(acknowledged.wait())
+        try:
+            await asyncio.wait((stream, waiting), timeout=_OPENING_S, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            stream.cancel()
+            raise
+        finally:
+            waiting.cancel()
+        return stream
+
+    def _settle(self, uris: Collection[str]) -> None:
+        """Tell the listeners of these resources that their changes are told from now on, or are not."""
+        for uri in uris:
+            self._settled.add(uri)
+            self._noticed(ServerNotice("settled", uri))
+        self._settled &= self._resources.keys()
 
     def _heard(self, message: Json) -> None:
         """Take a notification of a stream."""
@@ -242,3 +271,4 @@ class ServerSubscriptions:
 
 
 _LISTS: Final = ("promptsListChanged", "resourcesListChanged")
+_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"

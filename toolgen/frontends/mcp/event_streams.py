@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import closing
 from typing import Any
 
 from msgspec import Struct
@@ -23,7 +24,7 @@ from toolgen.frontends.mcp.messages import (
     response,
 )
 from toolgen.frontends.mcp.server import Mcp
-from toolgen.frontends.mcp.subscriptions import UPDATED
+from toolgen.frontends.mcp.subscriptions import UPDATED, Updates
 from toolgen.frontends.mcp.task_events import WatchedTasks, own_tasks, session_changes, task_changes
 from toolgen.gateway.calls.json_body import encode
 from toolgen.model.call import Principal, parties
@@ -32,13 +33,13 @@ from toolgen.pipeline.middleware import CallerConnection
 __all__ = [
     "Channel",
     "Heard",
+    "ListWatch",
     "Listeners",
     "acknowledged",
     "ended",
     "event",
     "notification",
     "subscribed",
-    "watch",
 ]
 
 _MAX_UNREAD = 256
@@ -140,47 +141,54 @@ class Heard(Struct, frozen=True, kw_only=True):
         return lists | ({"resourceSubscriptions": list(self.uris)} if self.uris else {})
 
 
-async def watch(
-    mcp: Mcp, principal: Principal, caller_connection: CallerConnection, closing: asyncio.Event
-) -> AsyncIterator[frozenset[str]]:
-    """The notifications about lists of this principal that have changed, each time some have, and none when nothing was said for a while.
-    Where others answer the same clients, a change is told twice: a client that listed its tools at once may have asked one that did not
-    know of it.
+class ListWatch:
+    """Watch over the lists of a principal, from its creation to `close`. It ends when the client leaves, the gateway closes, or the policy
+    has the principal no more."""
 
-    Ends when the client leaves, the gateway closes, or the policy has the principal no more.
-    """
-    # Each wait is made before the lists are read: a change while the client is told of the one before ends it too.
-    changed: asyncio.Future[Any] = asyncio.ensure_future(mcp.changed())
-    at_sources: asyncio.Future[Any] = asyncio.ensure_future(mcp.source_lists_changed())
-    listed = mcp.listed(principal)
-    over: tuple[asyncio.Future[Any], ...] = (
-        asyncio.ensure_future(closing.wait()),
-        asyncio.ensure_future(_departure(caller_connection)),
-    )
-    now, again_at = asyncio.get_running_loop().time, math.inf
-    told: frozenset[str] = frozenset()
-    try:
+    def __init__(
+        self, mcp: Mcp, principal: Principal, caller_connection: CallerConnection, closing: asyncio.Event
+    ) -> None:
+        self._mcp, self._principal = mcp, principal
+        # Each wait is made before the lists are read: a change while the client is told of the one before ends it too.
+        self._changed: asyncio.Future[Any] = asyncio.ensure_future(mcp.changed())
+        self._at_sources: asyncio.Future[Any] = asyncio.ensure_future(mcp.source_lists_changed())
+        self._listed = mcp.listed(principal)
+        self._over: tuple[asyncio.Future[Any], ...] = (
+            asyncio.ensure_future(closing.wait()),
+            asyncio.ensure_future(_departure(caller_connection)),
+        )
+
+    def close(self) -> None:
+        """End the watch."""
+        for one in (self._changed, self._at_sources, *self._over):
+            one.cancel()
+
+    async def changes(self) -> AsyncIterator[frozenset[str]]:
+        """The notifications about lists that have changed, each time some have, and none when nothing was said for a while. Where others
+        answer the same clients, a change is told twice: a client that listed its tools at once may have asked one that did not know of
+        it."""
+        mcp, over, listed = self._mcp, self._over, self._listed
+        now, again_at = asyncio.get_running_loop().time, math.inf
+        told: frozenset[str] = frozenset()
         while listed is not None and not any(end.done() for end in over):
             quiet_s = max(0.0, min(_QUIET_S, again_at - now()))
-            await asyncio.wait((changed, at_sources, *over), timeout=quiet_s, return_when=asyncio.FIRST_COMPLETED)
-            if not (changed.done() or at_sources.done()):
+            waits = (self._changed, self._at_sources, *over)
+            await asyncio.wait(waits, timeout=quiet_s, return_when=asyncio.FIRST_COMPLETED)
+            if not (self._changed.done() or self._at_sources.done()):
                 again = told if now() >= again_at else frozenset()
                 if again:
                     again_at = math.inf
                 yield again
                 continue
-            if changed.done():
-                changed = asyncio.ensure_future(mcp.changed())
-            if at_sources.done():
-                at_sources = asyncio.ensure_future(mcp.source_lists_changed())
-            before, listed = listed, mcp.listed(principal)
+            if self._changed.done():
+                self._changed = asyncio.ensure_future(mcp.changed())
+            if self._at_sources.done():
+                self._at_sources = asyncio.ensure_future(mcp.source_lists_changed())
+            before, listed = listed, mcp.listed(self._principal)
             if listed is not None and listed != before:
                 told = frozenset(method for method, found in listed.items() if found != before[method])
                 yield told
                 again_at = math.inf if mcp.alone else now() + _AGAIN_S
-    finally:
-        for one in (changed, at_sources, *over):
-            one.cancel()
 
 
 class Listeners:
@@ -198,12 +206,21 @@ class Listeners:
     def of_session(self, principal: Principal, caller_connection: CallerConnection, session: str) -> EventStream:
         """The handshake era's stream: a notification whenever the tools, or a task that the session made here, have changed."""
         self._admit(principal)
-        changes = _together(self._changes(principal, caller_connection, {}, Heard()), self._made(principal, session))
-        updates = self._updated(self._mcp.subscriptions.updates_of_session(principal, session), {})
-        return EventStream(events=self._counted(principal, _together(changes, updates)))
+        return EventStream(events=self._counted(principal, self._told(principal, caller_connection, session)))
 
-    async def _updated(self, uris: AsyncIterator[str], params: dict[str, object]) -> AsyncIterator[bytes]:
-        async for uri in uris:
+    async def _told(
+        self, principal: Principal, caller_connection: CallerConnection, session: str
+    ) -> AsyncIterator[bytes]:
+        with (
+            closing(ListWatch(self._mcp, principal, caller_connection, self._closing)) as lists,
+            self._mcp.subscriptions.updates_of_session(principal, session) as updates,
+        ):
+            changes = _together(self._changes(lists, {}, Heard()), self._made(principal, session))
+            async for one in _together(changes, self._updated(updates, {})):
+                yield one
+
+    async def _updated(self, updates: Updates, params: dict[str, object]) -> AsyncIterator[bytes]:
+        async for uri in updates.changes():
             yield event(notification(UPDATED, {"uri": uri, **params}))
 
     async def _made(self, principal: Principal, session: str) -> AsyncIterator[bytes]:
@@ -255,30 +272,29 @@ class Listeners:
     ) -> AsyncIterator[bytes]:
         own = None if watched is None else await own_tasks(self._mcp.tasks, watched, principal)
         meta: dict[str, object] = {"_meta": subscribed(request)}
-        yield event(acknowledged(request, heard, tasks=None if own is None else own.ids))
-        changes = self._changes(principal, caller_connection, meta, heard)
-        if heard.uris:
-            updates = self._mcp.subscriptions.updates_of(principal, heard.uris)
-            changes = _together(changes, self._updated(updates, meta))
-        if own is not None and own.ids:
-            changes = _together(changes, self._tasks(own, principal, {"_meta": subscribed(request)}))
-        async for one in changes:
-            yield one
+        # All of it is listened to before the acknowledgement: a client may cause the first change as soon as it has that.
+        with (
+            closing(ListWatch(self._mcp, principal, caller_connection, self._closing)) as lists,
+            self._mcp.subscriptions.updates_of(principal, heard.uris) as updates,
+        ):
+            await updates.settled()
+            yield event(acknowledged(request, heard, tasks=None if own is None else own.ids))
+            changes = self._changes(lists, meta, heard)
+            if heard.uris:
+                changes = _together(changes, self._updated(updates, meta))
+            if own is not None and own.ids:
+                changes = _together(changes, self._tasks(own, principal, meta))
+            async for one in changes:
+                yield one
         yield event(ended(request))
 
     async def _tasks(self, own: WatchedTasks, principal: Principal, params: dict[str, object]) -> AsyncIterator[bytes]:
         async for task in task_changes(self._mcp.tasks, own, principal):
             yield event(notification("notifications/tasks", {**task, **params}))
 
-    async def _changes(
-        self,
-        principal: Principal,
-        caller_connection: CallerConnection,
-        params: dict[str, object],
-        heard: Heard,
-    ) -> AsyncIterator[bytes]:
+    async def _changes(self, lists: ListWatch, params: dict[str, object], heard: Heard) -> AsyncIterator[bytes]:
         yield _STILL_HERE  # the head of the answer leaves with the first of its body
-        async for changed in watch(self._mcp, principal, caller_connection, self._closing):
+        async for changed in lists.changes():
             if not changed:
                 yield _STILL_HERE
             for method in sorted(changed & heard.lists):

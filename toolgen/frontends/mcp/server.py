@@ -242,7 +242,7 @@ class Mcp:
                 found = await self._context.answer(method, params, message.meta, protocol_style, caller)
                 return _cached(found, protocol_style) if method in CONTEXT_LISTS else found
             case str() as method, ProtocolStyle.STATEFUL if method in _OF_SESSIONS:
-                return self._of_session(method, params, caller)
+                return await self._of_session(method, params, caller)
             case "initialize", ProtocolStyle.STATEFUL:
                 return self._introduced(_initialize(params, self._capabilities()), caller, "serverInfo")
             case "server/discover", ProtocolStyle.STATELESS:
@@ -276,7 +276,7 @@ class Mcp:
             result[info] = self._info(caller.endpoint, whole=True)
         return result | ({"instructions": said} if said else {})
 
-    def _of_session(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, object] | RpcFault:
+    async def _of_session(self, method: str, params: Mapping[str, Any], caller: Caller) -> dict[str, object] | RpcFault:
         """A method that sets something for a session: its level of log messages, or a subscription."""
         if method == "ping":
             return {}
@@ -289,6 +289,8 @@ class Mcp:
             self.subscriptions.remove(caller.principal, caller.connection, uri)
         elif not self.subscriptions.add(caller.principal, caller.connection, uri):
             return resource_fault(NO_RESOURCE, uri, ProtocolStyle.STATEFUL)
+        else:
+            await self.subscriptions.settled(caller.principal, caller.connection, uri)
         return {}
 
     def _capabilities(self) -> dict[str, object]:

@@ -15,7 +15,7 @@ import msgspec
 
 from toolgen.core.pipe_buffer import POLLS_PIPES
 from toolgen.frontends.mcp.client_channel import capabilities_of
-from toolgen.frontends.mcp.event_streams import Heard, acknowledged, ended, notification, subscribed, watch
+from toolgen.frontends.mcp.event_streams import Heard, ListWatch, acknowledged, ended, notification, subscribed
 from toolgen.frontends.mcp.messages import (
     ALONE,
     BATCHED_VERSION,
@@ -93,6 +93,7 @@ class _StdioSession:
         self._greeted = False
         self._version = ""
         self._subscriptions: dict[int | str, Heard] = {}
+        self._acknowledged: dict[int | str, Heard] = {}
         self._changed: asyncio.Queue[str] = asyncio.Queue(_MAX_UNREAD)
         self._capabilities: frozenset[str] = frozenset()
         self._said: asyncio.Queue[bytes] = asyncio.Queue(_MAX_UNREAD)
@@ -126,7 +127,7 @@ class _StdioSession:
             group.create_task(self._respond(parsed))
             return
         if parsed.method == "subscriptions/listen" and isinstance(parsed.id, (int, str)) and claimed_version(parsed):
-            await self._listen(parsed, parsed.id)
+            await self._listen(parsed, parsed.id, group)
             return
         if isinstance(parsed.id, (int, str)) and isinstance(parsed.method, str):
             await self._slots.acquire()
@@ -144,10 +145,11 @@ class _StdioSession:
 
     async def watch(self) -> None:
         """Says when the lists of this peer have changed, once it has shaken hands."""
-        async for changed in watch(self._mcp, self._principal, CallerConnection(), asyncio.Event()):
+        lists = ListWatch(self._mcp, self._principal, CallerConnection(), asyncio.Event())
+        async for changed in lists.changes():
             for method in sorted(changed) if self._greeted else ():
                 await self._said.put(notification(method, {}))
-            for subscription, heard in self._subscriptions.items():
+            for subscription, heard in tuple(self._acknowledged.items()):
                 for method in sorted(changed & heard.lists):
                     await self._said.put(notification(method, {"_meta": subscribed(subscription)}))
 
@@ -157,15 +159,15 @@ class _StdioSession:
         with (
             self._gateway.context.updates.listening(changed),
             subscriptions.waking(self._principal, self._id, changed),
-            self._gateway.context.followed.following(self._principal) as follow,
+            self._gateway.context.followed.following(self._principal) as following,
         ):
             while True:
                 asked = {canonical_uri(uri) or "" for heard in self._subscriptions.values() for uri in heard.uris}
-                follow({*subscriptions.of_session(self._principal, self._id), *asked} - {""})
+                following.follow({*subscriptions.of_session(self._principal, self._id), *asked} - {""})
                 uri = await changed.get()
                 if (written := self._mcp.subscriptions.written(self._principal, self._id, uri)) is not None:
                     await self._said.put(notification(UPDATED, {"uri": written}))
-                for subscription, heard in self._subscriptions.items():
+                for subscription, heard in tuple(self._acknowledged.items()):
                     for one in self._mcp.subscriptions.readable(self._principal, heard.uris, uri):
                         params = {"uri": one, "_meta": subscribed(subscription)}
                         await self._said.put(notification(UPDATED, params))
@@ -187,7 +189,7 @@ class _StdioSession:
             await self._said.put(ended(subscription))
         await self._said.join()
 
-    async def _listen(self, message: RpcMessage, request: int | str) -> None:
+    async def _listen(self, message: RpcMessage, request: int | str, group: asyncio.TaskGroup) -> None:
         """`subscriptions/listen` (2026-07-28): its answer comes when it ends."""
         fault = envelope_fault(message)
         params = message.params if isinstance(message.params, dict) else {}
@@ -203,9 +205,18 @@ class _StdioSession:
         if isinstance(heard, RpcFault):
             await self._write(failed(request, heard))
             return
-        await self._said.put(acknowledged(request, heard))
         self._subscriptions[request] = heard
         self._wake()
+        group.create_task(self._acknowledge(request, heard))
+
+    async def _acknowledge(self, request: int | str, heard: Heard) -> None:
+        """Acknowledge a subscription once the systems of its resources tell of changes."""
+        with self._gateway.context.followed.following(self._principal) as following:
+            following.follow({canonical_uri(uri) or "" for uri in heard.uris} - {""})
+            await following.settled()
+        if self._subscriptions.get(request) is heard:
+            self._acknowledged[request] = heard
+            await self._said.put(acknowledged(request, heard))
 
     def _wake(self) -> None:
         """Have the resources that are listened to looked at again."""
@@ -222,6 +233,7 @@ class _StdioSession:
             self._version = str(params.get("protocolVersion"))
         elif (request := cancelled_request(message)) is not None and request in self._subscriptions:
             del self._subscriptions[request]
+            self._acknowledged.pop(request, None)
             self._wake()
         elif (request := cancelled_request(message)) is not None:
             for caller_connection, asked in self._open.items():

@@ -7,17 +7,46 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from toolgen.core.json_codec import encode_json
 from toolgen.gateway.calls.context_calls import ContextCalls
+from toolgen.gateway.calls.followed_resources import Following
 from toolgen.model.call import Principal, parties
 from toolgen.model.uri_template import canonical_uri
 
-__all__ = ["UPDATED", "Subscriptions"]
+__all__ = ["UPDATED", "Subscriptions", "Updates"]
 
 UPDATED = "notifications/resources/updated"
 _MAX_SESSIONS = 4096
 _MAX_URIS = 256
+
+
+class Updates:
+    """Changes of resources that a client listens to. `wanted` are their canonical URIs, each as the client wrote it, and `changed` has
+    those that changed, "" when `wanted` is another; `readable` says if the client may read one."""
+
+    def __init__(
+        self,
+        wanted: Callable[[], Mapping[str, str]],
+        changed: asyncio.Queue[str],
+        following: Following,
+        readable: Callable[[str], bool],
+    ) -> None:
+        self._wanted, self._changed, self._following, self._readable = wanted, changed, following, readable
+
+    async def settled(self) -> None:
+        """Wait until the systems of the resources tell of changes, or it is known that they do not."""
+        await self._following.settled()
+
+    async def changes(self) -> AsyncIterator[str]:
+        """The URIs, each when its resource has changed."""
+        while True:
+            self._following.follow(self._wanted().keys())
+            uri = await self._changed.get()
+            written = self._wanted().get(uri)
+            if written is not None and self._readable(uri):
+                yield written
 
 
 class Subscriptions:
@@ -77,14 +106,26 @@ class Subscriptions:
         meant = [one for one in uris if canonical_uri(one) == uri]
         return meant if meant and self._context.may_read(principal, uri) else []
 
-    def updates_of_session(self, principal: Principal, session: str) -> AsyncIterator[str]:
-        """The URIs of a session's resources, each when it has changed."""
-        return self._updates(principal, lambda: self.of_session(principal, session), _key(principal, session))
+    async def settled(self, principal: Principal, session: str, uri: str) -> None:
+        """Wait until the system of a resource tells of its changes, where a stream of the session is open in this process."""
+        canonical = canonical_uri(uri)
+        if canonical is not None and _key(principal, session) in self._streams:
+            with self._context.followed.following(principal) as following:
+                following.follow((canonical,))
+                await following.settled()
 
-    def updates_of(self, principal: Principal, uris: Collection[str]) -> AsyncIterator[str]:
-        """These URIs, as far as the principal may read them, each when its resource has changed."""
+    @contextmanager
+    def updates_of_session(self, principal: Principal, session: str) -> Iterator[Updates]:
+        """Listen to changes of a session's resources within the block."""
+        with self._updates(principal, lambda: self.of_session(principal, session), _key(principal, session)) as updates:
+            yield updates
+
+    @contextmanager
+    def updates_of(self, principal: Principal, uris: Collection[str]) -> Iterator[Updates]:
+        """Listen to changes of the resources of these URIs, as far as the principal may read them, within the block."""
         wanted = {canonical: uri for uri in uris if (canonical := canonical_uri(uri)) is not None}
-        return self._updates(principal, lambda: wanted, "")
+        with self._updates(principal, lambda: wanted, "") as updates:
+            yield updates
 
     @contextmanager
     def waking(self, principal: Principal, session: str, stream: asyncio.Queue[str]) -> Iterator[None]:
@@ -103,21 +144,16 @@ class Subscriptions:
             if not streams:
                 self._streams.pop(key, None)
 
-    async def _updates(
-        self, principal: Principal, wanted: Callable[[], Mapping[str, str]], key: str
-    ) -> AsyncIterator[str]:
+    @contextmanager
+    def _updates(self, principal: Principal, wanted: Callable[[], Mapping[str, str]], key: str) -> Iterator[Updates]:
         changed: asyncio.Queue[str] = asyncio.Queue(_MAX_URIS)
         with (
             self._context.updates.listening(changed),
             self._waking(key, changed),
-            self._context.followed.following(principal) as follow,
+            self._context.followed.following(principal) as following,
         ):
-            while True:
-                follow(wanted().keys())
-                uri = await changed.get()
-                written = wanted().get(uri)
-                if written is not None and self._context.may_read(principal, uri):
-                    yield written
+            following.follow(wanted().keys())
+            yield Updates(wanted, changed, following, partial(self._context.may_read, principal))
 
 
 def _key(principal: Principal, session: str) -> str:

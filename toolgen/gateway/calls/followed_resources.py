@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolgen.connectors.executor import Executor, FollowsResources, ResourceNotice
 from toolgen.core.errors import AuditError
@@ -17,21 +17,52 @@ from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.call import Call, Principal
 
-__all__ = ["Follow", "FollowedResources"]
+__all__ = ["FollowedResources", "Following"]
 
 _MAX_FOLLOWED = 4096
+_SETTLING_S = 2.0
 _NOBODY = Principal(id="subscriptions")
 """Caller at a system whose credentials are the same for all."""
 _Key = tuple[str, str, str, str]
-Follow = Callable[[Collection[str]], None]
-"""Function that takes the canonical URIs a listener wants, again whenever they change."""
 
 
 class _Followed(Struct):
-    """Resource that is followed, and the number of its listeners."""
+    """Resource that is followed, and the number of its listeners. `settled` is set once its system tells of changes, or it is known that it
+    does not."""
 
-    task: asyncio.Task[None]
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
     listeners: int = 1
+
+
+class Following:
+    """Resources that one listener has followed, by `hold` and `release` of each."""
+
+    def __init__(
+        self,
+        wanted: Callable[[str], Iterator[tuple[_Key, Call]]],
+        hold: Callable[[_Key, Call], _Followed | None],
+        release: Callable[[_Key], None],
+    ) -> None:
+        self._wanted, self._hold, self._release = wanted, hold, release
+        self._held: dict[_Key, _Followed] = {}
+
+    def follow(self, uris: Collection[str]) -> None:
+        """Take the canonical URIs that the listener wants, again whenever they change."""
+        wanted = {key: call for uri in uris for key, call in self._wanted(uri)}
+        for key in self._held.keys() - wanted.keys():
+            del self._held[key]
+            self._release(key)
+        for key in wanted.keys() - self._held.keys():
+            if (found := self._hold(key, wanted[key])) is not None:
+                self._held[key] = found
+
+    async def settled(self) -> None:
+        """Wait for a moment until the systems tell of changes of these resources, or it is known that they do not."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLING_S):
+                for one in tuple(self._held.values()):
+                    await one.settled.wait()
 
 
 class FollowedResources:
@@ -49,28 +80,19 @@ class FollowedResources:
         self._followed: dict[_Key, _Followed] = {}
 
     @contextmanager
-    def following(self, principal: Principal) -> Iterator[Follow]:
+    def following(self, principal: Principal) -> Iterator[Following]:
         """Follow the resources that a principal listens to, as far as it may read them, to the end of the block."""
-        held: set[_Key] = set()
-
-        def follow(uris: Collection[str]) -> None:
-            wanted = {key: call for uri in uris for key, call in self._wanted(principal, uri)}
-            for key in held - wanted.keys():
-                held.discard(key)
-                self._release(key)
-            for key in wanted.keys() - held:
-                if self._hold(key, wanted[key], principal):
-                    held.add(key)
-
+        following = Following(
+            partial(self._wanted, principal), lambda key, call: self._hold(key, call, principal), self._release
+        )
         try:
-            yield follow
+            yield following
         finally:
-            for key in held:
-                self._release(key)
+            following.follow(())
 
     async def close(self) -> None:
         """End all subscriptions."""
-        tasks = [one.task for one in self._followed.values()]
+        tasks = [one.task for one in self._followed.values() if one.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -89,23 +111,26 @@ class FollowedResources:
         if call is not None:
             yield (source, uri, who.id, "" if who.on_behalf_of is None else who.on_behalf_of.id), call
 
-    def _hold(self, key: _Key, call: Call, principal: Principal) -> bool:
+    def _hold(self, key: _Key, call: Call, principal: Principal) -> _Followed | None:
         if (found := self._followed.get(key)) is not None:
             found.listeners += 1
-            return True
+            return found
         if len(self._followed) >= _MAX_FOLLOWED:
-            return False
-        self._followed[key] = _Followed(task=asyncio.create_task(self._follow(key, call, principal)))
-        return True
+            return None
+        found = self._followed[key] = _Followed()
+        found.task = asyncio.create_task(self._follow(key, call, principal, found.settled))
+        found.task.add_done_callback(lambda _: found.settled.set())
+        return found
 
     def _release(self, key: _Key) -> None:
         found = self._followed[key]
         found.listeners -= 1
         if not found.listeners:
             del self._followed[key]
-            found.task.cancel()
+            if found.task is not None:
+                found.task.cancel()
 
-    async def _follow(self, key: _Key, call: Call, principal: Principal) -> None:
+    async def _follow(self, key: _Key, call: Call, principal: Principal, settled: asyncio.Event) -> None:
         """Follow a resource. What cannot be recorded is not followed."""
         source, uri, *_ = key
         executor: object = self._systems().get(source)
@@ -122,10 +147,13 @@ class FollowedResources:
         except AuditError:
             return
         if isinstance(executor, FollowsResources):
-            await executor.follow(call, partial(self._noticed, source, uri))
+            await executor.follow(call, partial(self._noticed, source, uri, settled))
 
-    def _noticed(self, source: str, uri: str, notice: ResourceNotice) -> None:
-        if notice.kind == "updated":
-            self._updates.put_here(uri)
-        else:
-            self._updates.list_changed(source, notice.kind)
+    def _noticed(self, source: str, uri: str, settled: asyncio.Event, notice: ResourceNotice) -> None:
+        match notice.kind:
+            case "updated":
+                self._updates.put_here(uri)
+            case "settled":
+                settled.set()
+            case _:
+                self._updates.list_changed(source, notice.kind)

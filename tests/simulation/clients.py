@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from tests.simulation.evidence import Told
+from tests.simulation.evidence import Decided, Told
 from tests.simulation.invariants import latest
 from tests.simulation.plan import Request
 from toolgen.core.errors import AuditError, StateError
@@ -109,12 +109,23 @@ class Client:
         request, lead = self._request, f"lead{number}"
         await asyncio.sleep(request.answered_after_s)
 
+        approve = request.answer == "approve"
+
         async def work(gateway: Gateway) -> str:
             principal = gateway.principal(lead)
             for known in await gateway.approvals.answerable(principal):
                 if known.arguments["op"] == request.name:
-                    approve = request.answer == "approve"
-                    found = await gateway.approvals.decide(known.id, approve=approve, note="", principal=principal)
+                    began, accepted = self._world.now(), None
+                    try:
+                        found = await gateway.approvals.decide(known.id, approve=approve, note="", principal=principal)
+                        accepted = not hasattr(found, "code")
+                    finally:
+                        self._world.evidence.decided.append(
+                            Decided(
+                                began=began, at=self._world.now(), operation=request.name, call_id=known.id, approve=approve,
+                                accepted=accepted,
+                            )
+                        )  # fmt: skip
                     return getattr(found, "code", "counted")
             return "not there"
 
@@ -146,6 +157,7 @@ class Client:
     ) -> Envelope | None:
         """One request, and what came back on the record of what clients were told."""
         home, world, name = self._home(), self._world, self._request.name
+        began = world.now()
         found: Envelope | None = None
         status, code, text = "gone", "", ""
         try:
@@ -159,7 +171,7 @@ class Client:
         world.told(
             Told(
                 at=world.now(), operation=name, gateway=home.name, status=status, code=code, call_id=call_id, asked=asked,
-                text=text,
+                text=text, began=began,
             )
         )  # fmt: skip
         return found

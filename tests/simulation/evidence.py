@@ -6,13 +6,13 @@ same records.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import cached_property
 
 from msgspec import Struct, field
 
-__all__ = ["Entry", "Evidence", "Limit", "Operation", "Planted", "Received", "Told"]
+__all__ = ["Decided", "Entry", "Evidence", "Limit", "Operation", "Planted", "Received", "Told"]
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -36,11 +36,23 @@ class Told(Struct, frozen=True, kw_only=True):
     call_id: str = ""
     asked: str = "call"  # call | poll | cancel
     text: str = ""
+    began: float = 0.0
 
     @property
     def final(self) -> bool:
         """True if the call has ended, as its client knows it."""
         return self.status not in {"pending", "fault", "gone"}
+
+
+class Decided(Struct, frozen=True, kw_only=True):
+    """A person's answer to a call, sent at `began`. `accepted` is None where the gateway did not say whether it was taken."""
+
+    began: float
+    at: float
+    operation: str
+    call_id: str
+    approve: bool
+    accepted: bool | None
 
 
 class Received(Struct, frozen=True, kw_only=True):
@@ -97,6 +109,7 @@ class Evidence(Struct, kw_only=True, dict=True):
 
     operations: dict[str, Operation]
     told: list[Told] = field(default_factory=list)
+    decided: list[Decided] = field(default_factory=list)
     received: list[Received] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     planted: list[Planted] = field(default_factory=list)
@@ -115,10 +128,23 @@ class Evidence(Struct, kw_only=True, dict=True):
         return found
 
     @cached_property
+    def told_of(self) -> Mapping[str, list[Told]]:
+        """Answers that clients got, by operation."""
+        found: dict[str, list[Told]] = defaultdict(list)
+        for one in self.told:
+            found[one.operation].append(one)
+        return found
+
+    @cached_property
     def operation_of(self) -> Mapping[str, str]:
         """Operation of each call, as its intent says, or the client that was told its id."""
         told = {one.call_id: one.operation for one in self.told if one.call_id}
         return told | {entry.call_id: entry.operation for entry in self.entries if entry.operation}
+
+    @cached_property
+    def received_of(self) -> Mapping[str, int]:
+        """Number of requests at the upstream, by operation."""
+        return Counter(one.operation for one in self.received)
 
     @cached_property
     def effects(self) -> Mapping[str, list[Received]]:

@@ -6,12 +6,15 @@ before it, those that it is not.
 
 from __future__ import annotations
 
+import math
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
 from tests.simulation.evidence import Entry, Evidence
+from tests.simulation.history import CallOperation, Ending, is_linearizable
 
 __all__ = ["INVARIANTS", "Anomaly", "check", "latest", "wanted"]
 
@@ -145,7 +148,7 @@ def told_in_time(evidence: Evidence) -> Found:
     """A client that was told that its call waits is told how it ended: within the time of the call and one lease, counted anew from the end
     of each fault that comes before that."""
     for name, operation in evidence.operations.items():
-        mine = [one for one in evidence.told if one.operation == name]
+        mine = evidence.told_of.get(name, [])
         waits = next((one for one in mine if one.status == "pending" and one.call_id), None)
         if waits is None:
             continue
@@ -201,6 +204,56 @@ def limits_hold(evidence: Evidence) -> Found:
                     return
 
 
+def acknowledged(evidence: Evidence) -> Found:
+    """Each call whose client was told that it ended well has an intent and that ending on record, and its request reached the upstream."""
+    for told in evidence.told:
+        if told.status != "ok":
+            continue
+        entries = evidence.by_call.get(told.call_id, ())
+        intents = sum(one.event == "intent" for one in entries)
+        endings = sum(one.ends and one.status == "ok" for one in entries)
+        received = evidence.received_of.get(told.operation, 0)
+        if not intents or not endings or not received:
+            text = (
+                f"{told.call_id}: {intents} intents and {endings} such endings on record, {received} requests received"
+            )
+            yield Anomaly(invariant="acknowledged", operation=told.operation, text=text)
+
+
+def one_history(evidence: Evidence) -> Found:
+    """What clients and people saw of a call can be put in one order, as if there were one copy of it. Not promised to those that read
+    while the store loses something, or whose call was taken for lost."""
+    by_call: dict[str, list[CallOperation]] = defaultdict(list)
+    for told in evidence.told:
+        if told.call_id and told.asked != "cancel" and evidence.operations[told.operation].kind != "keyed":
+            answered = told.status not in {"fault", "gone"}
+            ending = Ending(status=told.status, code=told.code) if told.final else None
+            ended = told.at if answered else math.inf
+            by_call[told.call_id].append(CallOperation(began=told.began, ended=ended, kind="read", ending=ending))
+    for one in evidence.decided:
+        by_call[one.call_id].append(
+            CallOperation(
+                began=one.began,
+                ended=math.inf if one.accepted is None else one.at,
+                kind="approve" if one.approve else "deny",
+                accepted=one.accepted is not False,
+            )
+        )
+    for call_id, operations in by_call.items():
+        entries = evidence.by_call.get(call_id, [])
+        name = _operation(evidence, call_id)
+        known = [one.ended for one in operations if one.ended < math.inf]
+        lost = {one.verdict for one in entries} | {one.ending.code for one in operations if one.ending is not None}
+        if not known or lost & {"lose", "outcome_unknown"}:
+            continue
+        if evidence.befell({"loss"}, min(one.began for one in operations) - _SWEPT_S, max(known)):
+            continue
+        waits = evidence.operations[name].kind == "ask" if name in evidence.operations else True
+        if not is_linearizable(operations, waits=waits):
+            text = f"{call_id}: no order of {len(operations)} operations explains what they were told"
+            yield Anomaly(invariant="one_history", operation=name, text=text)
+
+
 INVARIANTS: Mapping[str, Callable[[Evidence], Found]] = {
     one.__name__: one
     for one in (
@@ -212,6 +265,8 @@ INVARIANTS: Mapping[str, Callable[[Evidence], Found]] = {
         told_in_time,
         lost_with_reason,
         limits_hold,
+        acknowledged,
+        one_history,
     )
 }
 

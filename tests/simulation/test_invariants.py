@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.simulation.evidence import Entry, Evidence, Limit, Operation, Planted, Received, Told
+from tests.simulation.evidence import Decided, Entry, Evidence, Limit, Operation, Planted, Received, Told
 from tests.simulation.invariants import INVARIANTS, check, wanted
 
 
@@ -18,7 +18,9 @@ def evidence(kind: str = "ask", effect: str = "write", **parts: Any) -> Evidence
 
 def told(status: str, code: str = "", at: float = 10.0, asked: str = "poll") -> Told:
     call_id = "" if status == "fault" else "c"
-    return Told(at=at, operation="op", gateway="A", status=status, code=code, call_id=call_id, asked=asked)
+    return Told(
+        began=at - 0.5, at=at, operation="op", gateway="A", status=status, code=code, call_id=call_id, asked=asked
+    )
 
 
 def entry(
@@ -49,10 +51,31 @@ REPEATED = [  # of a key, and answered that the first call with it is under way
     replace(entry("intent", at=8.0), call_id="again"),
     replace(entry("outcome", "pending", "deferred", at=9.0), call_id="again"),
 ]
+APPROVED = Decided(began=2.0, at=3.0, operation="op", call_id="c", approve=True, accepted=True)
+DENIED_TOO = replace(APPROVED, began=4.0, at=4.5, approve=False)
 FLUSHED = Planted(at=4, until=4, kind="loss")
 
 CASES: list[tuple[Evidence, set[str]]] = [
-    (evidence(entries=[INTENT, OK], received=[done()], told=[told("ok")]), set()),
+    (evidence(entries=[INTENT, OK], received=[done()], told=[told("ok")], decided=[APPROVED]), set()),
+    (evidence("left", entries=[INTENT, OK], received=[done()], told=[told("ok")]), set()),
+    (evidence("left", entries=[INTENT, OK], told=[told("ok")]), {"acknowledged"}),
+    (
+        evidence("left", entries=[INTENT], received=[done()], told=[told("ok")]),
+        {"acknowledged", "told_as_recorded", "ended"},
+    ),
+    (evidence("left", entries=[OK], received=[done()], told=[told("ok")]), {"acknowledged"}),
+    (evidence(entries=[INTENT, OK], received=[done()], told=[told("ok")]), {"one_history"}),
+    (
+        evidence(entries=[INTENT, OK], received=[done()], told=[told("ok")], decided=[APPROVED, DENIED_TOO]),
+        {"one_history"},
+    ),
+    (evidence(entries=[INTENT, OK], received=[done()], told=[told("ok")], planted=[FLUSHED]), set()),
+    (
+        evidence(
+            entries=[INTENT, OK], received=[done()], told=[told("ok"), told("pending", at=12.0)], decided=[APPROVED]
+        ),
+        {"one_history"},
+    ),
     (evidence(received=[done(), done(7.0)]), {"executed_once"}),
     (evidence("keyed", received=[done(3.0), done(5.0)], planted=[FLUSHED]), {"executed_once"}),
     (evidence("keyed", received=[done(3.0), done(5.0, "B")], planted=[FLUSHED]), set()),
@@ -88,7 +111,10 @@ CASES: list[tuple[Evidence, set[str]]] = [
     (evidence("left", entries=[INTENT, OK, *REPEATED]), {"ended"}),
     (evidence(entries=[INTENT, OK], told=[told("cancelled", "cancelled")]), {"told_as_recorded"}),
     (evidence(entries=[INTENT, OK], told=[told("error", "outcome_unknown")]), set()),
-    (evidence(entries=[INTENT, EXPIRED], told=[told("ok", at=21.0)]), {"told_as_recorded"}),
+    (
+        evidence(entries=[INTENT, EXPIRED], told=[told("ok", at=21.0)]),
+        {"told_as_recorded", "acknowledged", "one_history"},
+    ),
     (
         evidence(
             entries=[INTENT, entry("decision", "cancelled", "cancelled", 20, "lose"), entry("outcome", "ok", at=25)],
@@ -153,6 +179,7 @@ CASES: list[tuple[Evidence, set[str]]] = [
         evidence(
             entries=[INTENT, OK, entry("decision", "error", "outcome_unknown", 20, "lose", "B")],
             planted=[HUNG],
+            received=[done()],
             told=[told("ok", at=25.0)],
         ),
         set(),

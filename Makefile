@@ -16,7 +16,7 @@ $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-
 $(BIN)/python -m examples.shop.database specs/shop.db
 endef
 
-.PHONY: setup dev demo serve test exhaustive tutorials tpc faults test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier peers docs golden lock clean
+.PHONY: setup dev demo serve test exhaustive tutorials tpc faults cluster soak test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 # What toolgen needs, and nothing else. `make dev` adds what its tests and checks need. Modules are compiled when they are first imported: most of them
@@ -89,6 +89,13 @@ tutorials: dev
 # Calls under faults with real processes: gateways, Redis with a replica and Sentinel, clients. Three minutes, or TOOLGEN_FAULTS_S seconds.
 faults: dev
 	$(BIN)/python -m tests.faults.campaign
+
+# Three gateways behind HAProxy with Redis and PostgreSQL, under load and faults: ten minutes, or TOOLGEN_FAULTS_S seconds.
+cluster: dev proxies
+	$(BIN)/python -m tests.faults.cluster
+
+soak: dev proxies
+	TOOLGEN_FAULTS_S=1800 $(BIN)/python -m tests.faults.cluster
 
 test-all: test exhaustive
 

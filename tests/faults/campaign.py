@@ -16,7 +16,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -29,11 +30,11 @@ from redis.exceptions import RedisError
 
 from tests.faults.processes import GatewayProcess, Proxy, Redises
 from tests.faults.project import AGENTS, BURST, EXPIRES_S, HUNG_S, LEADS, PER_MINUTE, key_of, write
-from tests.simulation.evidence import Entry, Evidence, Limit, Operation, Planted, Received, Told
+from tests.simulation.evidence import Decided, Entry, Evidence, Limit, Operation, Planted, Received, Told
 from tests.simulation.invariants import Anomaly, check, latest
 from toolgen.audit.reader import entries
 
-__all__ = ["Campaign", "main"]
+__all__ = ["Campaign", "Request", "main", "report"]
 
 _A_SECOND = 4.0
 _QUIET_S = 14.0
@@ -50,7 +51,7 @@ class Request(Struct, frozen=True, kw_only=True):
     effect: Literal["read", "write"]
     principal: str
     wait: float | None
-    upstream: Literal["ok", "error", "hang"]
+    upstream: Literal["ok", "error", "hang", "cut"]
     takes_s: float
     answer: Literal["approve", "deny", "none"]
     answered_after_s: float
@@ -87,11 +88,11 @@ def request_of(random: Random, number: int) -> Request:
 class Campaign:
     """One run in a folder of its own."""
 
-    def __init__(self, seed: int, seconds: float, folder: Path, *, faults: bool = True) -> None:
+    def __init__(self, seed: int, seconds: float, folder: Path, *, faults: bool = True, names: str = "AB") -> None:
         self.seed, self.seconds, self._folder, self._faults = seed, seconds, folder, faults
         self._random = Random(f"faults {seed}")
         self._redises = Redises(folder)
-        self._proxies = {name: Proxy(self._redises) for name in "AB"}
+        self._proxies = {name: Proxy(self._redises) for name in names}
         self._gateways: dict[str, GatewayProcess] = {}
         self._requests: dict[str, Request] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -115,10 +116,9 @@ class Campaign:
         seal = secrets.token_hex(32)
         try:
             await self._redises.start()
-            for name, proxy in self._proxies.items():
+            for proxy in self._proxies.values():
                 await proxy.start()
-                path = write(self._folder / name, upstream, proxy.port, seal)
-                self._gateways[name] = GatewayProcess(name, path)
+            self._gateways = await self._make_gateways(upstream, seal)
             await asyncio.gather(*(one.start() for one in self._gateways.values()))
             self._began = time.time()
             limits = httpx.Limits(max_connections=400, max_keepalive_connections=50)
@@ -133,6 +133,7 @@ class Campaign:
             for proxy in self._proxies.values():
                 await proxy.close()
             await self._redises.close()
+            await self._close()
             server.close()
             for task in tuple(self._receiving):
                 task.cancel()
@@ -140,7 +141,29 @@ class Campaign:
         if self._errors:
             raise self._errors[0]
         self._read_records()
-        return check(self.evidence)
+        return check(self.evidence) + self._further()
+
+    async def _make_gateways(self, upstream: str, seal: str) -> dict[str, GatewayProcess]:
+        """Gateways by name, which are not started."""
+        return {
+            name: GatewayProcess(name, write(self._folder / name, upstream, proxy.port, seal))
+            for name, proxy in self._proxies.items()
+        }
+
+    def _further(self) -> list[Anomaly]:
+        """Anomalies that a larger campaign has seen beside the invariants."""
+        return []
+
+    async def _close(self) -> None:
+        """End what a larger campaign has started beside gateways and Redis."""
+
+    def _address(self, random: Random) -> str:
+        """URL of a gateway, or of what stands before all of them."""
+        return random.choice([*self._gateways.values()]).url
+
+    def _gateway_of(self, answer: httpx.Response) -> str:
+        """Name of the gateway that sent an answer."""
+        return next(name for name, one in self._gateways.items() if str(answer.url).startswith(one.url + "/"))
 
     async def _load(self) -> None:
         planting = asyncio.create_task(self._plant()) if self._faults else None
@@ -178,11 +201,8 @@ class Campaign:
 
     async def _plant(self) -> None:
         random = self._random
-        kinds = [
-            self._kill_worker, self._stop_worker, self._kill_gateway, self._kill_redis, self._cut, self._fail_over, self._flush,
-            self._set_back,
-        ]  # fmt: skip
-        left: list[Any] = []
+        kinds = self._fault_kinds()
+        left: list[Callable[[Random], Awaitable[None]]] = []
         while self.now() < self.seconds - 12:
             await asyncio.sleep(random.uniform(*_PAUSE_S))
             if not left:  # each kind once, before any comes again
@@ -191,6 +211,15 @@ class Campaign:
                 await left.pop()(random)
             except (OSError, RedisError, TimeoutError) as error:
                 self._say(f"a fault could not be planted: {error!r}")
+
+    def _fault_kinds(self) -> list[Callable[[Random], Awaitable[None]]]:
+        return [
+            self._kill_worker, self._stop_worker, self._kill_gateway, self._kill_redis, self._cut, self._fail_over, self._flush,
+            self._set_back,
+        ]  # fmt: skip
+
+    def _any_gateway(self, random: Random) -> GatewayProcess:
+        return random.choice([*self._gateways.values()])
 
     def _say(self, text: str) -> None:
         print(f"{self.now():7.2f}  {text}", flush=True)
@@ -212,14 +241,14 @@ class Campaign:
         self.evidence.planted.append(Planted(at=self.now(), until=self.now(), kind="loss", text=text))
 
     async def _kill_worker(self, random: Random) -> None:
-        gateway = self._gateways[random.choice("AB")]
+        gateway = self._any_gateway(random)
         workers = gateway.workers()
         async with self._planted("kill", gateway.name, f"kill -9 of a worker of {gateway.name}"):
             gateway.signal(random.choice(workers), signal.SIGKILL)
             await asyncio.sleep(3)
 
     async def _stop_worker(self, random: Random) -> None:
-        gateway, seconds = self._gateways[random.choice("AB")], random.choice((2.0, 6.0, 14.0, 18.0))
+        gateway, seconds = self._any_gateway(random), random.choice((2.0, 6.0, 14.0, 18.0))
         pid = random.choice(gateway.workers())
         async with self._planted("stop", gateway.name, f"SIGSTOP of a worker of {gateway.name} for {seconds:g} s"):
             gateway.signal(pid, signal.SIGSTOP)
@@ -227,7 +256,7 @@ class Campaign:
             gateway.signal(pid, signal.SIGCONT)
 
     async def _kill_gateway(self, random: Random) -> None:
-        gateway, seconds = self._gateways[random.choice("AB")], random.uniform(0.5, 4)
+        gateway, seconds = self._any_gateway(random), random.uniform(0.5, 4)
         async with self._planted(
             "kill", gateway.name, f"kill -9 of gateway {gateway.name}, back after {seconds:.1f} s"
         ):
@@ -246,7 +275,7 @@ class Campaign:
         self._lost("by then")
 
     async def _cut(self, random: Random) -> None:
-        names = random.choice(("A", "B", "AB"))
+        names = random.choice((*self._proxies, "".join(self._proxies)))
         way, seconds = random.choice(("refuse", "hang")), random.choice((1.0, 5.0, 12.0))
         async with self._planted("cut", names if len(names) == 1 else "", f"{names} cut off ({way}) for {seconds:g} s"):
             for name in names:
@@ -310,15 +339,23 @@ class Campaign:
             body = await reader.readexactly(int(fields.get("content-length") or 0))
             query = dict(httpx.URL("http://x" + lines[0].split(" ")[1]).params)
             name = query.get("op") or json.loads(body or b"{}").get("op", "")
-            request = self._requests[name]
+            request = self._request(name)
             effect = request.effect == "write" and request.upstream != "error"
             self.evidence.received.append(Received(at=self.now(), operation=name, effect=effect))
             await asyncio.sleep(request.takes_s if request.upstream != "hang" else 3600)
             status = "500 Internal Server Error" if request.upstream == "error" else "200 OK"
             answer = json.dumps({"op": name}).encode()
             writer.write(f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n".encode())
-            writer.write(b"content-length: %d\r\n\r\n%s" % (len(answer), answer))
+            writer.write(
+                b"content-length: %d\r\n\r\n%s" % (len(answer), answer[: 5 if request.upstream == "cut" else None])
+            )
             await writer.drain()
+            if request.upstream == "cut":
+                return
+
+    def _request(self, name: str) -> Request:
+        """The operation that a request at the upstream belongs to."""
+        return self._requests[name]
 
     # Clients and people
 
@@ -361,13 +398,27 @@ class Campaign:
         headers = _headers(random.choice(LEADS))
         for _ in range(4):
             with contextlib.suppress(httpx.HTTPError, ValueError):
-                url = f"{self._gateways[random.choice('AB')].url}/v1/approvals"
+                url = f"{self._address(random)}/v1/approvals"
                 listed = (await self._http.get(url, headers=headers)).json().get("approvals", ())
                 for call_id in [one["id"] for one in listed if one["arguments"].get("op") == request.name]:
-                    body = {"decision": request.answer}
-                    if (await self._http.post(f"{url}/{call_id}", json=body, headers=headers)).status_code < 500:
+                    if await self._decide(request, f"{url}/{call_id}", call_id, headers):
                         return
             await asyncio.sleep(1)
+
+    async def _decide(self, request: Request, url: str, call_id: str, headers: dict[str, str]) -> bool:
+        """True if the gateway said whether it takes the answer."""
+        began, accepted = self.now(), None
+        try:
+            answer = await self._http.post(url, json={"decision": request.answer}, headers=headers)
+            if answer.status_code < 500:
+                accepted = answer.status_code < 300
+        finally:
+            decided = Decided(
+                began=began, at=self.now(), operation=request.name, call_id=call_id, approve=request.answer == "approve",
+                accepted=accepted,
+            )  # fmt: skip
+            self.evidence.decided.append(decided)
+        return accepted is not None
 
     async def _cancel(self, request: Request, call_id: str, random: Random) -> None:
         await asyncio.sleep(request.cancelled_after_s)
@@ -384,12 +435,12 @@ class Campaign:
         *,
         call_id: str = "",
     ) -> Told:
-        gateway = self._gateways[random.choice("AB")]
-        status, code, text = "fault", "", ""
+        status, code, text, gateway, began = "fault", "", "", "", self.now()
         try:
             answer = await self._http.request(
-                method, gateway.url + path, json=body, headers=_headers(request.principal)
+                method, self._address(random) + path, json=body, headers=_headers(request.principal)
             )
+            gateway = self._gateway_of(answer)
             said = answer.json()
             error = said.get("error") or {}
             code, text = str(error.get("code", "")), str(error.get("message", ""))[:80]
@@ -400,8 +451,8 @@ class Campaign:
         except (httpx.HTTPError, ValueError) as error:
             text = type(error).__name__
         told = Told(
-            at=self.now(), operation=request.name, gateway=gateway.name, status=status, code=code, call_id=call_id, asked=asked,
-            text=text,
+            at=self.now(), operation=request.name, gateway=gateway, status=status, code=code, call_id=call_id, asked=asked,
+            text=text, began=began,
         )  # fmt: skip
         self.evidence.told.append(told)
         return told
@@ -415,7 +466,7 @@ class Campaign:
                     arguments = entry.get("arguments") or {}
                     self.evidence.entries.append(
                         Entry(
-                            at=datetime.fromisoformat(entry["time"]).timestamp() - self._began,
+                            at=self._true_time(datetime.fromisoformat(entry["time"]).timestamp()) - self._began,
                             gateway=name,
                             stream=entry["stream"],
                             seq=entry["seq"],
@@ -427,10 +478,18 @@ class Campaign:
                             verdict=str(entry.get("verdict") or ""),
                         )
                     )
-        intents = sorted((one.at, one.operation, one.gateway) for one in self.evidence.entries if one.operation)
+        intents: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        for at, name, home in sorted(
+            (one.at, one.operation, one.gateway) for one in self.evidence.entries if one.operation
+        ):
+            intents[name].append((at, home))
         for place, received in enumerate(self.evidence.received):
-            homes = [home for at, name, home in intents if name == received.operation and at <= received.at + 0.1]
+            homes = [home for at, home in intents[received.operation] if at <= received.at + 0.1]
             self.evidence.received[place] = replace(received, gateway=homes[-1] if homes else "")
+
+    def _true_time(self, time: float) -> float:
+        """Time of an entry, without what a gateway's clock was set wrong by."""
+        return time
 
     def summary(self) -> str:
         """What was done, in numbers."""
@@ -448,6 +507,8 @@ class Campaign:
         ids = {call for call, name in evidence.operation_of.items() if name == operation}
         lines = [(one.at, f"told by {one.gateway}: {one.asked} {one.status} {one.code} {one.call_id} {one.text}")
                  for one in evidence.told if one.operation == operation]  # fmt: skip
+        lines += [(one.at, f"decided: approve {one.approve}, accepted {one.accepted}")
+                  for one in evidence.decided if one.operation == operation]  # fmt: skip
         lines += [(one.at, f"received from {one.gateway}") for one in evidence.received if one.operation == operation]
         lines += [(one.at, f"record of {one.gateway}/{one.stream}: {one.event} {one.call_id} {one.verdict} {one.status} {one.code}")
                   for one in evidence.entries if one.call_id in ids]  # fmt: skip
@@ -462,13 +523,13 @@ def _headers(principal: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key_of(principal)}"}
 
 
-def main() -> int:
-    """Exit status: 1 if an invariant was broken."""
+def report(make: Callable[[int, float, Path], Campaign], default_s: float) -> int:
+    """Run a campaign and print it. Return 1 if an invariant was broken."""
     seed = int(os.environ.get("TOOLGEN_FAULTS_SEED") or secrets.randbelow(1_000_000))
-    seconds = float(os.environ.get("TOOLGEN_FAULTS_S") or 180)
+    seconds = float(os.environ.get("TOOLGEN_FAULTS_S") or default_s)
     folder = Path(tempfile.mkdtemp(prefix="toolgen-faults-"))
     print(f"seed {seed}, {seconds:g} s, in {folder}", flush=True)
-    campaign = Campaign(seed, seconds, folder)
+    campaign = make(seed, seconds, folder)
     found = asyncio.run(campaign.run())
     print(campaign.summary())
     for name, count in Counter(one.invariant for one in found).items():
@@ -478,6 +539,11 @@ def main() -> int:
         print("\n".join(campaign.story(one.operation)[-60:]))
     print(f"seed {seed}: {len(found)} anomalies")
     return int(bool(found))
+
+
+def main() -> int:
+    """Exit status: 1 if an invariant was broken."""
+    return report(Campaign, 180)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import httpx
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-__all__ = ["GatewayProcess", "Proxy", "Redises", "free_port", "until"]
+__all__ = ["GatewayProcess", "Proxy", "Redises", "free_port", "started", "until"]
 
 _ROOT = Path(__file__).parents[2]
 _START_S = 60.0
@@ -48,11 +48,15 @@ async def until(holds: Callable[[], Any], what: str) -> None:
         await asyncio.sleep(0.05)
 
 
-def _started(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def started(
+    command: list[str], log: Path, environment: Mapping[str, str] | None = None, user: str | None = None
+) -> subprocess.Popen[bytes]:
+    """A process in a session of its own, whose output is appended to a file."""
     with log.open("ab") as out:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=_ROOT, start_new_session=True
-        )
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=_ROOT, start_new_session=True, env=environment,
+            user=user,
+        )  # fmt: skip
 
 
 def _kill(pid: int, number: int = signal.SIGKILL) -> None:
@@ -86,7 +90,7 @@ class Redises:
             "sentinel down-after-milliseconds m 1500\nsentinel failover-timeout m 6000\n"
         )
         command = ["redis-server", str(folder / "sentinel.conf"), "--sentinel"]
-        self._sentinel = _started(command, folder / "log")
+        self._sentinel = started(command, folder / "log")
 
         async def knows_replica() -> bool:
             return bool(await self._sentinel_says("SENTINEL", "REPLICAS", "m"))
@@ -99,7 +103,7 @@ class Redises:
         command += ["--appendonly", "yes", "--maxmemory-policy", "noeviction", "--repl-diskless-sync-delay", "0"]
         if replica:
             command += ["--replicaof", "127.0.0.1", str(self.ports[1 - number])]
-        self._processes[number] = _started(command, folder / "log")
+        self._processes[number] = started(command, folder / "log")
 
     def client(self, number: int) -> Redis:
         """A client of one of the two."""
@@ -169,6 +173,7 @@ class Proxy:
         self._redises = redises
         self.port = free_port()
         self.way = "pass"  # refuse, hang
+        self.delay_s = 0.0  # of everything that passes, each way
         self._target = 0
         self._open = asyncio.Event()
         self._open.set()
@@ -225,6 +230,8 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 await self._open.wait()
+                if self.delay_s:
+                    await asyncio.sleep(self.delay_s)
                 writer.write(data)
                 await writer.drain()
         writer.transport.abort()
@@ -241,8 +248,8 @@ class Proxy:
 class GatewayProcess:
     """`toolgen serve` with two workers."""
 
-    def __init__(self, name: str, settings: Path) -> None:
-        self.name, self._settings = name, settings
+    def __init__(self, name: str, settings: Path, *, environment: Mapping[str, str] | None = None) -> None:
+        self.name, self._settings, self._environment = name, settings, environment
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = settings.parent / "serve.log"
@@ -251,7 +258,7 @@ class GatewayProcess:
     async def start(self) -> None:
         """Returns when it is ready to be asked."""
         command = [sys.executable, "-m", "toolgen", "serve", "--port", str(self.port), "--config", str(self._settings)]
-        self.process = _started([*command, "--workers", "2"], self._log)
+        self.process = started([*command, "--workers", "2"], self._log, self._environment)
         async with httpx.AsyncClient(timeout=2) as client:
 
             async def healthy() -> bool:

@@ -29,8 +29,11 @@ def _operation(name: str, *, body: bool) -> dict[str, Any]:
     return made | {"parameters": [_OP]}
 
 
-def write(root: Path, upstream: str, redis_port: int, seal: str) -> Path:
-    """Writes the project of one gateway; returns its toolgen.yaml."""
+def write(root: Path, upstream: str, redis_port: int, seal: str, *, index: str = "", grace: str = "0s") -> Path:
+    """Write the project of one gateway, and return its toolgen.yaml.
+
+    `index` is the location of a PostgreSQL, `grace` how long calls are taken after SIGTERM.
+    """
     for name in ("specs", "policies", "var/audit"):
         (root / name).mkdir(parents=True)
     paths = {
@@ -64,9 +67,9 @@ def write(root: Path, upstream: str, redis_port: int, seal: str) -> Path:
     settings = {
         "sources": {"shop": source},
         "policies": "policies/",
-        "gateway": {"host": "127.0.0.1", "drain": "10s"},
+        "gateway": {"host": "127.0.0.1", "drain": "10s", "grace": grace},
         "state": f"redis://127.0.0.1:{redis_port}/0",
-        "audit": {"dir": "var/audit"},
+        "audit": {"dir": "var/audit"} | ({"index": index} if index else {}),
     }
     (root / "toolgen.yaml").write_text(json.dumps(settings))
     sealed = root / "var" / "audit" / "seal.key"

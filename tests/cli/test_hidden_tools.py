@@ -70,7 +70,7 @@ def test_the_operator_is_told_what_is_missing(config: str, run: Run) -> None:
 
     assert "for the operator" not in run("call", UNKNOWN, "--as", "bot", "--config", config).err
     denied = run("call", DENIED, "--as", "bot", "--config", config).err
-    assert "rule never denies it to bot whatever the arguments" in denied
+    assert "rule never denies it to bot for all arguments" in denied
     assert "would write" not in denied
 
     explained = run("policy", "explain", HIDDEN, "id=1", "--as", "bot", "--config", config).out

@@ -212,13 +212,13 @@ def test_explain_says_of_every_rule_why(tmp_path: Path, capfdbinary: pytest.Capt
     assert (found["verdict"], found["rule"], found["bound"]) == ("deny", "noted", ["tenant_id"])
     why = {item["rule"]: (item["speaks"], item["why"].partition(":")[0]) for item in found["rules"]}
     assert why == {
-        "bound": (True, "it is about this call"),
+        "bound": (True, "it applies to this call"),
         "large": (False, "arguments"),
         "mail": (False, "tool"),
         "noted": (True, "when"),
         "poor": (False, "when"),
         "reads": (False, "effect"),
-        "tried": (True, "it is about this call"),
+        "tried": (True, "it applies to this call"),
         "users": (False, "role"),
     }
     text = run("policy", "explain", "orders__create_order", "amount_cents=5", "--as", "bot", "--config", path).out

@@ -271,7 +271,7 @@ def test_a_function_asks_nobody_once_its_caller_was_answered(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("rule", "fault"),
     [
-        ({"verdict": "deny", "pending_after": "1s"}, "denies, and so takes no pending_after"),
+        ({"verdict": "deny", "pending_after": "1s"}, "denies, so pending_after: is not allowed"),
         ({"verdict": "allow", "pending_after": "soon"}, "takes 0s to 1h, like 30s"),
         ({"verdict": "allow", "pending_after": "2h"}, "takes 0s to 1h, like 30s"),
     ],

@@ -683,7 +683,7 @@ def test_a_policy_tests_prompts_and_resources(project: Callable[..., Path], capf
         ('{as: bot, resource: "shop://orders/../terms", expect: deny}', "no such resource"),
         ('{as: bot, resource: "shop://terms", prompt: own__greet, expect: deny}', "names one tool"),
         ("{as: bot, expect: deny}", "names one tool"),
-        ("{as: bot, prompt: own__greet, expect: ask}", "nobody is asked"),
+        ("{as: bot, prompt: own__greet, expect: ask}", "never approved by a person"),
         ("{as: bot, prompt: own__greet, expect: deny, after: [{call: own__touch}]}", "belongs to a test of a tool"),
     ],
 )

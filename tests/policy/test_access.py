@@ -199,7 +199,9 @@ def test_who_may_call_a_tool_of_a_source_may_read_its_types(rules: list[Rule], w
 
 def test_a_rule_about_the_tool_of_types_has_the_last_word() -> None:
     rules = [rule("a", tools=["pets__list_pets"]), rule("b", "ask", tools=["pets__describe_types"])]
-    assert Access(rules, WITH_TYPES).decide(BOT, TYPES, {}) == Ask(rule="b", reason="rule b wants a person to agree")
+    assert Access(rules, WITH_TYPES).decide(BOT, TYPES, {}) == Ask(
+        rule="b", reason="rule b requires approval by a person"
+    )
 
 
 def test_a_toolset_that_leaves_the_tool_of_types_out_hides_it() -> None:

@@ -32,9 +32,9 @@ SMALL = {
         (
             FOR_BOTH,
             replace(BOT, toolsets=frozenset({"small"})),
-            "it is not in all of the tool sets bot asked for: small",
+            "it is not in all toolsets that bot selected: small",
         ),
-        (FOR_BOTH, replace(BOT, toolsets=frozenset({"small"}), on_behalf_of=USER), "tool sets bot asked for: small"),
+        (FOR_BOTH, replace(BOT, toolsets=frozenset({"small"}), on_behalf_of=USER), "toolsets that bot selected: small"),
     ],
 )
 def test_the_first_reason_is_given_and_none_where_it_is_seen(rules: list[Rule], caller: Principal, why: str) -> None:

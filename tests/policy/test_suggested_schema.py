@@ -50,19 +50,19 @@ def test_many_texts_become_a_pattern_that_takes_them(texts: list[str]) -> None:
 
 CASES: list[tuple[list[Any], dict[str, Any], list[str]]] = [
     (["x", "y", "x"], {"enum": ["x", "y"]}, []),
-    ([5, 900, *range(20, 31)], {"type": "integer", "minimum": 5, "maximum": 900}, ["a may be any integer from 5 to 900; 13 were seen"]),
+    ([5, 900, *range(20, 31)], {"type": "integer", "minimum": 5, "maximum": 900}, ["a may be any integer from 5 to 900; 13 were observed"]),
     (
         [f"ord-{number}" for number in range(95, 107)],
         {"type": "string", "pattern": "^ord-[0-9]{2,3}$"},
-        ["a may be any text like ^ord-[0-9]{2,3}$; 12 were seen"],
+        ["a may be any text like ^ord-[0-9]{2,3}$; 12 were observed"],
     ),
     (
         [f"{name}@example.com" for name in "abcdefghijk"],
         {"type": "string", "pattern": "^[a-z]{1}@example\\.com$"},
-        ["a may be any text like ^[a-z]{1}@example\\.com$; 11 were seen"],
+        ["a may be any text like ^[a-z]{1}@example\\.com$; 11 were observed"],
     ),
     (["hmac-sha256:00", "x"], {"enum": ["hmac-sha256:00", "x"]}, []),  # somebody's own text
-    ([Recorded("hmac-sha256:00"), "x"], {}, ["a may be anything: the record holds it as a keyed digest alone"]),
+    ([Recorded("hmac-sha256:00"), "x"], {}, ["a may be anything: the audit log only has its keyed digest"]),
     ([{"b": 1}], {"type": "object", "properties": {"b": {"enum": [1]}}, "additionalProperties": False, "required": ["b"]}, []),
     (
         [["x"], []],
@@ -84,5 +84,5 @@ def test_what_may_be_left_out_and_combined_is_said() -> None:
     schema, beyond = closed([{"a": 1, "b": "x"}, {"a": 2}, {"a": 3, "b": "y"}])
 
     assert schema["required"] == ["a"]
-    assert "b may be left out or given, whatever the other arguments are" in beyond
-    assert "values of a, b in combinations that were not seen" in beyond
+    assert "b is optional, for all values of the other arguments" in beyond
+    assert "values of a, b in combinations that were not observed" in beyond

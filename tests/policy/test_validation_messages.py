@@ -77,14 +77,14 @@ def test_a_wrong_value_deep_in_an_alternative_does_not_make_it_another_variant()
         (
             {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
             {"a": 1, "b": 2},
-            "fits 2 alternatives at once, and only one may fit: leave out what belongs to the others; it is an object with 'a', 'b'",
+            "fits 2 alternatives at once, but only one may fit: leave out the members of the others; it is an object with 'a', 'b'",
         ),
         ({"type": "object", "required": ["a", "b"]}, {}, "'a', 'b' are missing"),
         ({"maximum": 10}, 11, "must be at most 10; it is 11"),
         ({"minItems": 2}, [1], "must have at least 2 items; it is an array of 1 item"),
         ({"pattern": "^[a-z]+$"}, "A", 'must match the pattern ^[a-z]+$; it is "A"'),
-        ({"uniqueItems": True}, [1, 1], "must not hold an item twice; it is an array of 2 items"),
-        ({"not": {"const": 1}}, 1, "is a value that is not allowed here; it is 1"),
+        ({"uniqueItems": True}, [1, 1], "must not contain an item twice; it is an array of 2 items"),
+        ({"not": {"const": 1}}, 1, "has a value that is not allowed here; it is 1"),
         (False, 1, "is not allowed here; it is 1"),
         ({"propertyNames": {"pattern": "^x"}}, {"a": 1}, "has a member whose name is not allowed; it is an object with 'a'"),
         ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "'b' is missing"),
@@ -129,7 +129,7 @@ def test_what_the_gateway_sets_is_not_spoken_of(path: str) -> None:
 
     assert (
         told({"tenant": "secret-corp"})
-        == "arguments: a value that the gateway sets does not fit; tell the operator of the gateway"
+        == "arguments: a value that the gateway sets is not valid; tell the operator of the gateway"
     )
     assert "tenant" not in told({"tenant": "acme", "tenent": 1}).replace("'tenent'", "")
     inner["required"] = ["tenants"]

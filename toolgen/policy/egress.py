@@ -1,4 +1,4 @@
-"""Which addresses the gateway may connect to, asked again with the resolved address before every connection."""
+"""Egress rules: the addresses that the gateway may connect to, checked again with the resolved address before every connection."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from toolgen.model.verdict import Allow, Deny, Verdict
 __all__ = ["Egress", "Place", "destination_of", "parse_allowed"]
 
 Place = tuple[str, int]
-"""A host in lower case, without a dot at its end, and a port."""
+"""Host in lower case, without a trailing dot, and a port."""
 
 _PORTS = {"http": 80, "https": 443}
 _HOST_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})\Z")
 _NAT64 = ip_network("64:ff9b::/96")
-# Never open without an entry of their own, whatever private_networks says: cloud metadata and platform services at addresses that look
-# public or private, and special-purpose blocks (IANA registries) that this Python's ipaddress takes for global ones.
+# Closed unless an entry lists the place, even if private_networks is allow: cloud metadata and platform services at addresses that look
+# public or private, and special-purpose blocks (IANA registries) that this version of Python's ipaddress treats as global.
 _SPECIAL = tuple(
     ip_network(text)
     for text in (
@@ -45,11 +45,11 @@ _GLOBAL_UNICAST = ip_network("2000::/3")  # all that RFC 4291 section 2.4 has as
 
 
 class Egress(Struct, frozen=True, kw_only=True):
-    """`allow` holds (host, port) pairs that are open whatever their address; with any there, no other public place is.
+    """Egress rules. `allow` holds (host, port) pairs that are open at any address; if there are any, other public places are closed.
 
-    `private_networks` opens loopback and private addresses (RFC 1918, RFC 4193), but never link-local, shared, multicast or reserved
-    ones, where cloud metadata services live: those take an entry of their own. `sources` narrows: a source that is named there reaches
-    its places and no other, and only where the rest of the rules lets it. `same_origin` lets answers redirect to their own origin.
+    `private_networks` opens loopback and private addresses (RFC 1918, RFC 4193), but never link-local, shared, multicast or reserved ones,
+    where cloud metadata services are: those need an entry in `allow`. `sources` narrows: a source in it reaches only its own places, and
+    only if the other rules allow them. `same_origin` permits redirects to the same origin.
     """
 
     allow: frozenset[Place] = frozenset()
@@ -58,7 +58,7 @@ class Egress(Struct, frozen=True, kw_only=True):
     same_origin: bool = False
 
     def check(self, host: str, port: int, address: str = "", *, source: str = "") -> Verdict:
-        """The verdict on one destination of a source; `address` is the resolved IP address, or "" while it is not known."""
+        """Return the verdict on one destination of a source; `address` is the resolved IP address, or "" while it is not known."""
         name = host.strip("[]").rstrip(".").lower()
         if source in self.sources and (name, port) not in self.sources[source]:
             return _deny(
@@ -89,9 +89,10 @@ class Egress(Struct, frozen=True, kw_only=True):
         return _deny(host, port, "redirects are not followed", suggestion="set `egress.redirects` in the policy")
 
     def check_database(self, host: str, port: int, address: str, *, source: str = "") -> Verdict:
-        """The verdict on a database server. The operator wrote its address, and loopback and private networks are where databases are.
+        """Return the verdict on a database server. Its address comes from the operator, and databases are usually in loopback and private
+        networks, so these are open.
 
-        Everything else is as for a request: `allow` lists the public ones, and what no request may reach no database is at.
+        Other rules apply as for requests: public servers need `allow`, and addresses that are closed to all requests stay closed.
         """
         return replace(self, private_networks=True).check(host, port, address, source=source)
 
@@ -106,7 +107,7 @@ class Egress(Struct, frozen=True, kw_only=True):
 
 
 def parse_allowed(text: str) -> tuple[str, int] | None:
-    """`api.example.com:443` or `[::1]:8080` as (host, port) in lower case, or None when it is neither."""
+    """Parse `api.example.com:443` or `[::1]:8080` into (host, port) in lower case; None for any other text."""
     found = _HOST_PORT.match(text)
     if found is None or not 0 < int(found[3]) < 65536:
         return None
@@ -115,7 +116,7 @@ def parse_allowed(text: str) -> tuple[str, int] | None:
 
 @lru_cache(maxsize=1024)
 def _literal(text: str) -> IPv4Address | IPv6Address | None:
-    """An IP address, seen through every form that carries an IPv4 address inside an IPv6 one."""
+    """Return an IP address; every form that embeds an IPv4 address in an IPv6 one is unwrapped."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

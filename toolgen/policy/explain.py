@@ -1,4 +1,4 @@
-"""Calls held against a policy without being made: why every rule applies or not, and the tests that a policy file carries."""
+"""Explanations of calls under a policy without making them: why each rule applies or not, and the tests in policy files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Considered(Struct, frozen=True, kw_only=True):
 def explain(
     access: Access, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
 ) -> Iterator[Considered]:
-    """Every rule of the policy, for the caller and then for whom it acts, in the order of their ids."""
+    """Return the evaluation of every rule, for the caller and then for the users it acts for, in the order of their ids."""
     for party, around in circumstances.each(principal):
         for compiled in access.rules:
             applies, why = _considered(compiled, party, tool, arguments, around)
@@ -76,7 +76,7 @@ def explain(
 
 
 class ExplainedRequest(Struct, frozen=True, kw_only=True):
-    """Kind of requests that the server of a tool may make of the caller of a call: its source offers all of them, and `rules` are those
+    """Kind of requests that the server of a tool may send to the caller of a call: its source offers all of them, and `rules` are those
     that allow it, one for each party; none if it is refused. Budgets are the smallest of these rules."""
 
     kind: str
@@ -88,7 +88,7 @@ class ExplainedRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The explanation in words."""
+        """Return the explanation as text."""
         if not self.rules:
             return "the source offers it, and no rule that applies allows it"
         budget = [f"{self.per_call} a call"]
@@ -148,17 +148,17 @@ def outlook(access: Access, principal: Principal, tool: Tool) -> Outlook:
 
 
 def why_hidden(access: Access, principal: Principal, tool: Tool) -> str:
-    """Why a principal is told that there is no such tool, for the operator; "" where it may see the tool."""
+    """Return the reason why a principal is told that a tool does not exist, for the operator; "" if it may see the tool."""
     party: Principal | None = principal
     while party is not None:
         rules = [one.rule for one in access.considered(party, tool) if not one.rule.shadow]
         if not access.visible(replace(party, on_behalf_of=None, toolsets=frozenset()), tool):
             denying = [rule.id for rule in rules if rule.verdict == "deny"]
             if denying:
-                return f"rule {denying[0]} denies it to {party.id} whatever the arguments"
+                return f"rule {denying[0]} denies it to {party.id} for all arguments"
             return f"no rule allows it to {party.id} (roles: {', '.join(sorted(party.roles)) or 'none'})"
         if not access.visible(replace(party, on_behalf_of=None), tool):
-            return f"it is not in all of the tool sets {party.id} asked for: {', '.join(sorted(party.toolsets))}"
+            return f"it is not in all toolsets that {party.id} selected: {', '.join(sorted(party.toolsets))}"
         party = party.on_behalf_of
     return ""
 
@@ -206,9 +206,10 @@ def _considered(
 def _read(
     compiled: CompiledRule, readings: Readings, facts: Callable[[JsonObject], ConditionVariables]
 ) -> tuple[bool, str]:
-    """Of several readings the one that decides: for a rule that allows the first it does not accept, for any other the first it does."""
+    """Return the interpretation that decides: for a rule that allows, the first that it does not accept; for any other, the first that it
+    accepts."""
     allows = compiled.rule.verdict == "allow"
-    applies, why = allows, "it is about this call"
+    applies, why = allows, "it applies to this call"
     for one in compiled.interpretations_to_match(readings):
         asked = compiled if one.weight is Weight.MEANT or not allows else None
         applies, why = _alone(asked, compiled.alike, one.arguments, facts(one.arguments))
@@ -226,20 +227,20 @@ def _alone(
     if validator is not None and (faults := validator.faults(arguments, 1)):
         return False, f"arguments: {faults[0]}"
     if compiled is None or compiled.rule.when is None:
-        return True, "it is about this call"
+        return True, "it applies to this call"
     when = compiled.rule.when
     try:
         holds = when.holds(facts)
     except Unevaluated as error:
-        return compiled.rule.verdict != "allow", f"when: has no answer: {error}"
+        return compiled.rule.verdict != "allow", f"when: cannot be evaluated: {error}"
     return holds, f"when: {str(holds).lower()}: {when.source}"
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
     """Explanation of the decision about a call: by the rules, and then by the guards of SQL, GraphQL and egress.
 
-    `statement` is the SQL statement or the GraphQL document that would run, "" where the tool has none or nothing would run. `arguments`
-    are with those that the gateway sets, whose names are `set_names`.
+    `statement` is the SQL statement or the GraphQL document that would run, "" if the tool has none or nothing would run. `arguments`
+    include those that the gateway sets, whose names are `set_names`.
     """
 
     verdict: Verdict
@@ -249,7 +250,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        """The verdict in a word: allow, deny or ask."""
+        """Return the verdict as a word: allow, deny or ask."""
         match self.verdict:
             case Allow():
                 return "allow"
@@ -260,12 +261,12 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """Why it is not allowed; "" where it is."""
+        """Return the reason why it is not allowed; "" if it is."""
         return "" if isinstance(self.verdict, Allow) else self.verdict.reason
 
 
 class EarlierCall(Struct, frozen=True, kw_only=True):
-    """A call that a test says was made before, by the same principal, in the same session or another."""
+    """Earlier call in a test, by the same principal, in the same session or another."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -274,7 +275,7 @@ class EarlierCall(Struct, frozen=True, kw_only=True):
 
 
 class SelfTest(Struct, frozen=True, kw_only=True):
-    """An entry of `tests:` in a policy file."""
+    """Entry of `tests:` in a policy file."""
 
     caller: Principal
     tool: str
@@ -282,7 +283,7 @@ class SelfTest(Struct, frozen=True, kw_only=True):
     expect: str  # allow | deny | ask
     rule: str | None
     where: str
-    at: float | None = None  # seconds since the epoch; None is now
+    at: float | None = None  # seconds since the epoch; None for the present
     after: tuple[EarlierCall, ...] = ()
 
 
@@ -298,7 +299,7 @@ class SelfTestResult(Struct, frozen=True, kw_only=True):
         return self.verdict == self.test.expect and self.test.rule in {None, self.rule}
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, for `toolgen policy check --json`."""
+        """Return the JSON form, for `toolgen policy check --json`."""
         return {
             "where": self.test.where,
             "as": self.test.caller.id,
@@ -316,12 +317,12 @@ async def run(
     tools: Mapping[str, Tool],
     judge: Callable[[SelfTest, Tool, JsonObject], Awaitable[Explanation]],
 ) -> tuple[SelfTestResult, ...]:
-    """Runs tests. `judge` decides the call of one, with its repaired arguments. `tools` are those that can be called, and the records of
+    """Run tests. `judge` decides the call of a test, with its repaired arguments. `tools` are those that can be called, and the records of
     prompts and resources."""
     results = []
     for test in tests:
         tool = tools[test.tool]
-        context = test.tool.startswith((PROMPT, RESOURCE))  # whose arguments are texts, and are repaired in nothing
+        context = test.tool.startswith((PROMPT, RESOURCE))  # these have text arguments, which are not repaired
         arguments = test.arguments if context else repair(tool.input_schema, test.arguments).arguments
         judged = await judge(test, tool, arguments)
         results.append(SelfTestResult(test=test, verdict=judged.word, rule=judged.verdict.rule))

@@ -29,7 +29,7 @@ def behind_aliases(path: str, aliases: Mapping[str, frozenset[str]]) -> tuple[st
 
 
 def last_names(path: str) -> frozenset[str] | None:
-    """The names a JSONPath ends with, whatever indexes and wildcards follow them; None where it has a filter or no name at all."""
+    """Return the names at the end of a JSONPath, before any indexes and wildcards; None if it has a filter or no name."""
     if "?" in path:
         return None
     cut = re.sub(r"(\[[-0-9:*, ]*\]|\.\*)+\Z", "", path)

@@ -1,4 +1,4 @@
-"""policies/keys.yaml, the part of a policy that `toolgen keys` writes: accepted keys, and revocations."""
+"""List of keys, policies/keys.yaml: the part of a policy that `toolgen keys` writes, with accepted keys and revocations."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ __all__ = ["FILE", "KeyList", "add_key", "editing", "new_key", "revoke", "withou
 FILE = "keys.yaml"
 _LISTS = (FILE, *(f"keys-{number}.yaml" for number in range(2, 101)))
 _FULL = MAX_FILE_SIZE - 256 * 1024
-"""How large a list of keys grows before another one begins: room is left for what is revoked."""
+"""Size at which a new list of keys is started: the rest of a file is reserved for revocations."""
 
 _HEADER = "# Written by `toolgen keys`: the keys that are accepted, as their SHA-256, and what is revoked.\n"
 _ASIDE = "# Written by `toolgen keys`, as keys.yaml could not be: what is revoked. Move it there once keys.yaml is repaired.\n"
-_PREFIX = "tgk_"  # so that secret scanners know one when they see it
+_PREFIX = "tgk_"  # prefix that secret scanners recognize
 _SECTIONS = ("keys", "revoked")
 _HAS_OWNERS = hasattr(os, "geteuid")
-"""Windows has no owners and modes of POSIX: a file has the access list of its directory."""
+"""True if the platform has file owners and modes of POSIX. On Windows, a file has the access list of its directory."""
 _READABLE = 0o644  # readable for the gateway's user, which must learn about revocations; it contains no secret
 
 
 class KeyList(Struct):
-    """A list of keys and revocations as the file has them: `keys` with principal, hash, created and expires; `revoked` as below
-    `revoked[]` in docs/reference/policy-keys.md."""
+    """List of keys and revocations as in the file: `keys` with principal, hash, created and expires; `revoked` as in `revoked[]` of
+    docs/reference/policy-keys.md."""
 
     keys: list[dict[str, Any]] = []
     revoked: list[dict[str, Any]] = []
 
 
 def new_key() -> tuple[str, str]:
-    """Return a new API key, and its SHA-256 in hex, which is all that the policy contains of it."""
+    """Return a new API key, and its SHA-256 in hex; the policy contains only the hash."""
     key = _PREFIX + secrets.token_urlsafe(32)
     return key, hashlib.sha256(key.encode("ascii")).hexdigest()
 
 
 @contextlib.contextmanager
 def editing(directory: Path, mode: int = 0o600, *, file: str = FILE) -> Iterator[KeyList]:
-    """Open a list for changes; it is written, whole or not at all, when the block ends without an error. One at a time.
+    """Open a list for changes; it is written atomically when the block ends without an error. One writer at a time.
 
     `mode` is that of a new list; its owner is that of the directory, if possible.
 
@@ -77,7 +77,9 @@ def editing(directory: Path, mode: int = 0o600, *, file: str = FILE) -> Iterator
         sync_folder(directory)
     except OSError as error:
         raise PolicyError(
-            f"cannot be written: {error.strerror}", where=name, suggestion="run this where the policy can be changed"
+            f"cannot be written: {error.strerror}",
+            where=name,
+            suggestion="run this command on a machine that can change the policy",
         ) from error
     finally:
         os.close(handle)
@@ -101,16 +103,16 @@ def add_key(directory: Path, entry: Mapping[str, Any]) -> None:
 def revoke(
     directory: Path, revocation: Mapping[str, Any], covers: Callable[[Mapping[str, Any]], bool]
 ) -> list[dict[str, Any]]:
-    """Writes a revocation down, and takes the keys of the list that it covers out; those are returned.
+    """Write a revocation, and remove the keys that it covers from the list; returns the removed keys.
 
-    It waits for no other part of the policy: where the list cannot be read or written, the revocation goes into a file of its own, and in
-    a directory that is gone that is the only one. Raises `PolicyError` where nothing could be written.
+    It does not depend on the rest of the policy: if the list cannot be read or written, the revocation is written to a separate file; if
+    the directory is missing, it is created with that file only. Raises `PolicyError` if nothing could be written.
     """
     try:
         with editing(directory, _READABLE) as found:
             gone = [entry for entry in found.keys if covers(entry)]
             found.keys = [entry for entry in found.keys if entry not in gone]
-            of_principal = revocation.get("principal")  # the latest is enough
+            of_principal = revocation.get("principal")  # the latest time is enough
             found.revoked = [
                 entry
                 for entry in found.revoked
@@ -122,15 +124,15 @@ def revoke(
         return []
     for name in _LISTS[1:]:
         if (directory / name).exists():
-            with contextlib.suppress(PolicyError), editing(directory, file=name) as more:  # it is revoked by now
+            with contextlib.suppress(PolicyError), editing(directory, file=name) as more:  # already revoked
                 gone += [entry for entry in more.keys if covers(entry)]
                 more.keys = [entry for entry in more.keys if not covers(entry)]
     return gone
 
 
 def without_revoked(credentials: PolicyCredentials, directory: Path) -> PolicyCredentials:
-    """Return credentials without those that the files of a policy revoke by now, for a policy that cannot be used: revocations never wait
-    for it.
+    """Return credentials without those that the files of a policy revoke, for a policy that cannot be used: revocations take effect
+    immediately.
 
     A file that cannot be read revokes nothing, and does not block the others. Nothing is granted.
     """
@@ -178,7 +180,7 @@ def _refuse_others(document: YamlDocument) -> None:
     for key in document.data if isinstance(document.data, dict) else ():
         if key not in _SECTIONS:
             raise PolicyError(
-                f"'{key}' does not belong into the file that `toolgen keys` writes",
+                f"'{key}' is not allowed in the file that `toolgen keys` writes",
                 where=document.where(key),
                 suggestion="move it to another file of the policy",
             )
@@ -210,7 +212,7 @@ def _lockable(directory: Path) -> int:
 
 
 def _write_aside(directory: Path, revocation: Mapping[str, Any]) -> None:
-    """A file of the policy with nothing in it but this revocation, under a name that no other has."""
+    """Write a new policy file with only this revocation, under a unique name."""
     now = datetime.now(UTC)
     path = directory / f"revoked-{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.yaml"
     try:
@@ -218,14 +220,15 @@ def _write_aside(directory: Path, revocation: Mapping[str, Any]) -> None:
         _replace(path, _text(KeyList(revoked=[dict(revocation)]), _ASIDE), _READABLE)
     except OSError as error:
         raise PolicyError(
-            f"nothing could be written ({error.strerror}), so what was to be revoked stays open",
+            f"nothing could be written ({error.strerror}), so nothing was revoked",
             where=f"{directory.name}/{path.name}",
-            suggestion="run this where the policy can be changed",
+            suggestion="run this command on a machine that can change the policy",
         ) from error
 
 
 def _replace(path: Path, text: str, mode: int) -> None:
-    """Beside its place, flushed, then renamed. It keeps the owner and mode it had; a new one has the directory's owner and this mode."""
+    """Replace a file atomically: write beside it, flush, rename. It keeps its owner and mode; a new file gets the directory's owner and
+    this mode."""
     try:
         before, like = path.stat(), path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Rate limits: token buckets and ceilings, several a call, described here and counted in `state`."""
+"""Rate limits: token buckets and concurrency limits, several per call. They are described here and counted in `state`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Cost: TypeAlias = int | Expression
 
 
 class Limit(Struct, frozen=True, kw_only=True):
-    """A bucket, a ceiling or both for each combination of `per`.
+    """Token bucket, concurrency limit or both for each combination of `per`.
 
-    A bucket holds `burst` tokens and gains `per_second`; a `burst` of 0 means there is none. At most `concurrency` calls are in flight
-    at once, with 0 any number. A call that finds too little may wait `wait_s` for it. `on_failure` says what becomes of calls while what
-    is counted elsewhere cannot be reached: they are refused, or this process lets its share of them through.
+    A bucket holds `burst` tokens and gains `per_second`; a `burst` of 0 means no bucket. At most `concurrency` calls are in flight at once,
+    0 for any number. A call may wait up to `wait_s` for tokens. `on_failure` decides about calls while shared counters cannot be reached:
+    they are refused, or this process allows its share of them.
 
-    Calls of tools that are not among `tools`, and of names that no tool has, take nothing of it; with None all calls do.
+    Calls of tools that are not among `tools`, and of unknown names, are not counted; None counts all calls.
     """
 
     id: str
@@ -60,7 +60,7 @@ class LimitCharge(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_rate(text: str) -> tuple[int, float] | None:
-    """`60/min` as (60, 1.0 a second), or None when it is not a rate above zero."""
+    """Parse `60/min` into (60, 1.0 per second), or None if it is not a rate above zero."""
     found = _RATE.match(text)
     if found is None or int(found[1]) == 0:
         return None
@@ -73,7 +73,7 @@ class Limits:
 
     def __init__(self, limits: Sequence[Limit], clock: Clock) -> None:
         self._limits = tuple(limits)
-        # Most limits count principals: their keys are made without asking.
+        # Most limits count principals, so their keys need no function.
         self._keys = tuple(None if limit.per == ("principal",) else _key_of(limit) for limit in self._limits)
         self._clock = clock
         self._costs: dict[str, tuple[int | tuple[Cost, ...] | None, ...]] = {}
@@ -113,7 +113,7 @@ class Limits:
 
     def _computed(self, limit: Limit, costs: Sequence[Cost], call: Call) -> float | Deny:
         unknown = isinstance(call.tool.binding, NoBinding)
-        given = {} if unknown else call.arguments  # those of no tool are worth nothing
+        given = {} if unknown else call.arguments  # arguments of an unknown tool are not read
         facts = ConditionVariables(principal=call.principal, tool=call.tool, arguments=given, now=self._clock.now())
         most: float = 0
         for cost in costs:
@@ -126,14 +126,14 @@ class Limits:
                 return Deny(
                     rule=limit.id,
                     code="validation",
-                    reason=f"what this call counts for in the limit {limit.id} cannot be computed: {error}",
-                    suggestion="give every argument that the limit counts, with the type that the input schema says",
+                    reason=f"the cost of this call in the limit {limit.id} cannot be computed: {error}",
+                    suggestion="send every argument that the limit counts, with its type from the input schema",
                 )
             if found < 0:
                 return Deny(
                     rule=limit.id,
                     code="validation",
-                    reason=f"this call would count for less than nothing in the limit {limit.id}",
+                    reason=f"this call has a negative cost in the limit {limit.id}",
                     suggestion="correct the arguments and call again",
                 )
             most = max(most, found)
@@ -141,7 +141,7 @@ class Limits:
 
 
 def merged(charges: Sequence[LimitCharge], paid: Sequence[LimitCharge]) -> tuple[LimitCharge, ...] | Deny:
-    """Merge the charges of several calls: one per bucket, without paid ones and without second places in flight."""
+    """Merge the charges of several calls: one per bucket, without those that are paid already and with one place in flight for all."""
     before = {charge.key: charge.cost for charge in paid}
     costs: dict[tuple[str, ...], float] = {}
     limits: dict[tuple[str, ...], Limit] = {}
@@ -161,7 +161,7 @@ def merged(charges: Sequence[LimitCharge], paid: Sequence[LimitCharge]) -> tuple
 
 
 def too_much(limit: Limit, cost: float) -> Deny:
-    """The refusal of a call that no wait would help."""
+    """Return the refusal of a call that is too expensive for any wait."""
     asked = f"{cost:f}".rstrip("0").rstrip(".") if cost % 1 else f"{cost:.0f}"
     return Deny(
         rule=limit.id,
@@ -199,7 +199,7 @@ def _key_of(limit: Limit) -> _KeyOf:
 
 
 def bucket_key(limit: Limit, principal: Principal, tool: str, source: str) -> tuple[str, ...]:
-    """The key of the bucket that calls of this principal's to this tool draw on."""
+    """Return the key of the bucket for calls of this principal to this tool."""
     return _key_of(limit)(principal, tool, source)
 
 
@@ -217,5 +217,5 @@ def _part(dimension: str, principal: Principal, tool: str, source: str) -> str:
 
 
 def _written(value: object) -> str:
-    """An attribute's value as text that no other value has: `1`, `"1` and `true` are three tenants."""
+    """Return an attribute's value as a unique text: `1`, `"1"` and `true` are three tenants."""
     return f'"{value}' if isinstance(value, str) else json.dumps(value, sort_keys=True, default=dict)

@@ -39,9 +39,9 @@ _TYPES: Mapping[type, str] = {
     dict: "object",
     type(None): "null",
 }
-_MAX_PARTS = 8  # levels of references and combinators that make up one object
-_MAX_GATHERED = 500  # schemas that make up one object
-_MAX_BRANCHES = 50  # branches of a choice that are held against a value
+_MAX_PARTS = 8  # maximum levels of references and combinators of one object
+_MAX_GATHERED = 500  # maximum schemas of one object
+_MAX_BRANCHES = 50  # maximum branches of a choice that are compared with a value
 _ANYTHING: Schema = {}
 _NO_ITEMS: tuple[Sequence[object], object] = ((), None)
 _MORE = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties", "if", "dependentSchemas"})
@@ -49,7 +49,7 @@ _IMPLIED: Mapping[str, str] = {
     **dict.fromkeys(("properties", "additionalProperties", "patternProperties"), "object"),
     **dict.fromkeys(("items", "prefixItems"), "array"),
 }
-"""Keywords that are said of one type, which is listed where there is no `type`."""
+"""Keywords that imply a type if the schema has no `type`."""
 _SAYS_OTHERWISE = frozenset({"const", "enum", "pattern", "minLength", "maxLength", "format", "contentMediaType"})
 _SAYS_SOMETHING = frozenset({"properties", "required", "$ref", "allOf", "anyOf", "oneOf"})
 
@@ -71,10 +71,10 @@ class _MemberShape(msgspec.Struct):
     required: set[str] = set()
     found: dict[str, Schema | None] = {}
     closed: bool = False
-    """Whether there is no room for members that are not named, as nothing is said of them."""
+    """True if no other members are allowed or described."""
 
     def add(self, name: str, schema: object) -> None:
-        """A schema that a member has to fit beside those that are known."""
+        """Add a schema for a member, in addition to the known ones."""
         made = schema if isinstance(schema, Mapping) else _ANYTHING
         known = self.names.get(name)
         self.names[name] = made if known is None or known is made else _all([known, made])
@@ -93,7 +93,7 @@ class SchemaMembers:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        # Each with the schemas that it was made of, so that their identity stays theirs.
+        # Each with the schemas that it was made of, so that their ids are not reused.
         self._shapes: dict[tuple[int, ...], tuple[list[Schema], _MemberShape]] = {}
         self._types: dict[int, frozenset[str]] = {}
         self._unknown = 0
@@ -263,7 +263,7 @@ class SchemaMembers:
         return said[0] if len(said) == 1 else _NO_ITEMS
 
     def _branches(self, schema: Schema, keyword: str, kind: str) -> list[Schema]:
-        """The branches of a choice that may be of a type."""
+        """Return the branches of a choice that may have a type."""
         branches = schema.get(keyword)
         if not isinstance(branches, (list, tuple)):
             return []
@@ -276,7 +276,7 @@ class SchemaMembers:
 
 
 def _all(schemas: list[Schema]) -> Schema:
-    """A schema that holds where each of them does."""
+    """Return a schema that accepts what all of these accept."""
     return schemas[0] if len(schemas) == 1 else {"allOf": schemas}
 
 
@@ -291,16 +291,16 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def pointer_step(name: str) -> str:
-    """A name as one step of a JSON pointer (RFC 6901)."""
+    """Return a name as a step of a JSON pointer (RFC 6901)."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 def json_types(schema: Schema, root: Schema, known: dict[int, frozenset[str]], depth: int = 0) -> frozenset[str]:
-    """Return the JSON types of a property, or nothing if they are unknown. `known` are those of schemas by their identity."""
+    """Return the JSON types of a property, or nothing if they are unknown. `known` caches the types of schemas by identity."""
     if depth > _MAX_PARTS:
         return frozenset()
     if id(schema) not in known:
-        known[id(schema)] = frozenset()  # of one that leads back to itself
+        known[id(schema)] = frozenset()  # of a schema that refers to itself
         found = [types for types in _said_types(schema, root, known, depth) if types]
         both = (types | {"integer"} if "number" in types else types for types in found)
         types = frozenset.intersection(*both) if found else frozenset()
@@ -309,7 +309,7 @@ def json_types(schema: Schema, root: Schema, known: dict[int, frozenset[str]], d
 
 
 def _said_types(schema: Schema, root: Schema, known: dict[int, frozenset[str]], depth: int) -> Iterator[frozenset[str]]:
-    """The types that each keyword of a schema allows."""
+    """Yield the types that each keyword of a schema allows."""
     declared = schema.get("type")
     if isinstance(declared, str):
         yield frozenset({declared})
@@ -343,7 +343,7 @@ def never_empty(schema: Schema, types: frozenset[str]) -> bool:
 
 
 def spelt_out(text: str, types: frozenset[str]) -> tuple[Json] | None:
-    """The one JSON value a text spells out, when it is of a declared type and text itself is not one of them."""
+    """Return the JSON value that a text encodes exactly, if it has a declared type and text itself is not declared."""
     if not types or "string" in types or len(text) > _MAX_REPAIR_LENGTH:
         return None
     if (bare := text.strip(_JSON_SPACE)) != text and bare[:1] not in {"{", "["}:

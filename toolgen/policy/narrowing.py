@@ -1,7 +1,7 @@
-"""Policy narrowed by an edit of it: nothing new is granted, and what the edit removes is removed at once.
+"""Policy that an edit narrows: new grants wait, and removed grants end at once.
 
-Rules, conditions, SQL and addresses are evaluated by both policies, and the strictest verdict counts (`NarrowedAccess`). Everything else
-is combined here if that is simple and sound; other parts stay unchanged until the whole edit comes into force.
+Rules, conditions, SQL and addresses are evaluated by both policies, and the strictest verdict counts (`NarrowedAccess`). Everything else is
+combined here if that is simple and safe; other parts stay unchanged until the whole edit takes effect.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = ["NarrowedAccess", "narrowed", "narrowed_credentials"]
 
 
 class NarrowedAccess(Access):
-    """Rules of one policy together with those of another (`other`), in which `counterpart` finds the same principal: a refusal by
-    either is a refusal. Arguments are bound by the first."""
+    """Rules of one policy together with those of another (`other`); `counterpart` finds the same principal there. A refusal by either
+    policy is a refusal. Arguments are bound by the first."""
 
     def __init__(
         self,
@@ -65,20 +65,20 @@ class NarrowedAccess(Access):
         return there is not None and self._other.visible(there, tool)
 
     def asks(self, principal: Principal, tool: Tool) -> bool:
-        """True if people may have to agree by either policy."""
+        """Return True if a person may have to approve calls by either policy."""
         if super().asks(principal, tool):
             return True
         there = self._counterpart(principal)
         return there is not None and self._other.asks(there, tool)
 
     def settled(self, principal: Principal, tool: Tool) -> Allow | None:
-        """None: no call is settled before it is made."""
+        """Return None: no call is decided before it is made."""
         return None
 
     def judge(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext = NOWHERE
     ) -> Decision:
-        """The strictest verdict of both policies."""
+        """Return the strictest verdict of both policies."""
         own = super().judge(principal, tool, arguments, circumstances)
         if isinstance(own.verdict, Deny):
             return own
@@ -90,9 +90,9 @@ class NarrowedAccess(Access):
 
 
 def narrowed(before: Policy, after: Policy) -> Policy:
-    """Return the earlier policy without grants that the later one lacks. Its rules, and SQL scopes that are not simply narrower, stay,
-    and are evaluated together with the later ones."""
-    if before.digest == after.digest:  # other keys alone
+    """Return the earlier policy without the grants that the later one lacks. Its rules stay, and so do SQL scopes that are not simply
+    narrower; they are evaluated together with the later ones."""
+    if before.digest == after.digest:  # only other keys
         return replace(
             before,
             credentials=narrowed_credentials(before.credentials, after.credentials),

@@ -1,7 +1,7 @@
-"""Null in the arguments of a rule that allows: JSON Schema says nothing of null by `maximum:` or `pattern:`, so null would pass them.
+"""Null in the arguments of a rule that allows: JSON Schema ignores null for keywords such as `maximum:` or `pattern:`, so null would be
+accepted.
 
-GraphQL services and many APIs take null for "as if it had not been sent". A rule that bounds an argument which has to be there means a
-value of it.
+GraphQL services and many APIs treat null like a missing argument. A rule that bounds a required argument means a real value.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ _BOUNDS = frozenset(
         "dependentRequired", "dependentSchemas", "unevaluatedProperties",
     }
 )  # fmt: skip
-"""Keywords that say nothing of null."""
+"""Keywords that ignore null."""
 _DECIDED = frozenset({"type", "enum", "const"})
 _DEFINITIONS = "#/$defs/"
 _MAX_DEPTH = 64
 
 
 def refusing_null(schema: Schema, is_required: Callable[[str], bool]) -> Schema:
-    """A rule's schema of arguments, which refuses null for arguments and members that have to be there, and for items, where it bounds them
-    by a keyword that says nothing of null.
+    """Return a rule's schema of arguments that refuses null for required arguments and members, and for items, if it bounds them by a
+    keyword that ignores null.
 
-    `type`, `enum` and `const` decide by themselves, and so does what stands below `not` and `if`. `is_required` tells of an argument
-    whether a tool of the rule requires it.
+    `type`, `enum` and `const` decide about null themselves, and so does anything below `not` and `if`. `is_required` returns True if a tool
+    of the rule requires an argument.
     """
     return _Refusing(schema, is_required).made()
 
 
 def without_null(schema: Schema, arguments: JsonObject) -> JsonObject:
-    """The arguments of one of the gateway's own tools without null for what is optional: some clients send it for all that is left out."""
+    """Return the arguments of one of the gateway's own tools without null for optional arguments: some clients send null for all that they
+    omit."""
     required = schema.get("required", ())
     return {name: value for name, value in arguments.items() if value is not None or name in required}
 
@@ -66,7 +67,7 @@ class _Refusing:
         return found
 
     def _schema(self, schema: Any, required: frozenset[str], *, top: bool = False) -> Any:
-        """`required` are members that a schema of the same instance requires; at the `top`, members are arguments."""
+        """Process a schema: `required` are members that a schema of the same instance requires; at the `top`, members are arguments."""
         if not isinstance(schema, Mapping):
             return schema
         required |= frozenset(_required(schema, 0))
@@ -95,7 +96,7 @@ class _Refusing:
         return made
 
     def _value(self, schema: Any) -> Any:
-        """The schema of a value that has to be there."""
+        """Return the schema of a required value."""
         if self._said(schema, 0) is not _Said.BOUNDS:
             return schema
         return {"allOf": [schema, {"not": {"type": "null"}}]}
@@ -129,7 +130,7 @@ def _of_choice(branches: Sequence[Any], said: Sequence[_Said]) -> _Said:
 
 
 def _required(schema: Mapping[str, Any], depth: int) -> list[str]:
-    """The members that a schema requires, itself or by `allOf`."""
+    """Return the members that a schema requires, itself or by `allOf`."""
     found = [name for name in schema.get("required", ()) if isinstance(name, str)]
     branches = schema.get("allOf")
     for one in branches if isinstance(branches, list) and depth < _MAX_DEPTH else ():

@@ -1,4 +1,5 @@
-"""The part of a policy that concerns one principal's calls to one tool: what an approval is bound to, and a call that waits."""
+"""Policy scope hash: digest of the part of a policy that concerns one principal's calls to one tool. Approvals and waiting calls are bound
+to it."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ from toolgen.policy.rules import Rule, conditions_of
 __all__ = ["scope_hash_of"]
 
 _TOLD = frozenset({"remind_s", "text", "tell", "row_note"})
-"""Fields by which people are told something, and nothing is decided."""
+"""Fields that only inform people and decide nothing."""
 
 _ELSEWHERE = frozenset({"where", "roles", "tools", "selected"})
-"""Of a rule or a limit: where it stands, and whom and what else it is about. That it is about this call is why it is counted at all."""
+"""Fields of a rule or a limit for its place in the file and for its subjects and tools. They are excluded, because it counts only if it
+covers the call."""
 
 _FIRST = frozenset(
     {
@@ -34,23 +36,23 @@ _FIRST = frozenset(
         *("allow", "private_networks", "sources", "same_origin"),
     }
 )
-"""Fields with a default that always count, as they did in the first release. Any other field counts once its value is not its default, so
-that calls that wait stay approved through an upgrade that brings a field."""
+"""Fields with a default that are always part of the digest, as in the first release. Any other field is part of it once its value is not
+its default, so that waiting calls stay approved through an upgrade that adds a field."""
 
 
 def scope_hash_of(policy: Policy, access: Access, tools: Mapping[str, Tool], principal: Principal, tool: Tool) -> str:
-    """`sha256:…` that changes with every edit by which a call of this principal to this tool could be decided, counted, sent or answered
-    otherwise, and with no other: a rule about another tool, a new principal, a test or a comment leaves it as it is.
+    """Return `sha256:…`, which changes with every edit that could change how a call of this principal to this tool is decided, counted,
+    sent or answered, and with no other edit: a rule about another tool, a new principal, a test or a comment does not change it.
 
-    What depends on the arguments or on earlier calls is in it as the expression that asks for them. Which keys and tokens are accepted
-    is no part of any digest: a caller that may not call any more is told so when the call is made.
+    Conditions on arguments or earlier calls are included as expressions. Accepted keys and tokens are not part of any digest: a caller that
+    lost its access is refused when the call is made.
     """
     about = tuple(_judged(tool, tools))
     granted = [grant.said() for grant in policy.token_grants if any(grant.covers(item) for item in about)]
     conditional = any(
         getattr(rule, name) is not None
         for rule in _rules(access, principal, about)
-        for name in conditions_of(type(rule)) - {"arguments"}  # which read no labels
+        for name in conditions_of(type(rule)) - {"arguments"}  # sessions of these have no labels
     )
     return digest(
         encodable(
@@ -73,7 +75,8 @@ def scope_hash_of(policy: Policy, access: Access, tools: Mapping[str, Tool], pri
 
 
 def _judged(tool: Tool, tools: Mapping[str, Tool]) -> Iterable[Tool]:
-    """The tools by which a call is decided: its own, and for a document all of its source, whose root fields it may ask for."""
+    """Return the tools whose rules decide about a call: its own, and for a document all tools of its source, because it may query their
+    root fields."""
     yield tool
     if tool.takes_documents:
         yield from (item for name, item in sorted(tools.items()) if item.source == tool.source and item is not tool)
@@ -86,7 +89,7 @@ def _decided(party: Principal, tool: Tool, access: Access, principal: Principal)
 
 
 def _rules(access: Access, principal: Principal, tools: Iterable[Tool]) -> list[Rule]:
-    """The rules that decide: those in the shadow only tell."""
+    """Return the rules that decide, without shadow rules."""
     return [
         compiled.rule
         for party in _chain(principal)
@@ -132,12 +135,12 @@ def _said(part: Struct) -> dict[str, object]:
 
 
 def _value(default: object) -> object:
-    factory = getattr(default, "factory", None)  # as msgspec keeps it
+    factory = getattr(default, "factory", None)  # msgspec's form of a default
     return default if factory is None else factory()
 
 
 def _plain(value: object) -> object:
-    """A part of a policy as JSON: sets in order, expressions as they are written."""
+    """Return a part of a policy as JSON: sets in order, expressions as source text."""
     match value:
         case Expression():
             return value.source

@@ -1,4 +1,4 @@
-"""Error messages in the audit record: without values of arguments that the record conceals, and without pieces of them."""
+"""Error messages in the audit log: without values of arguments that the log conceals, and without pieces of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from toolgen.policy.detectors.restored_values import CallMasking
 __all__ = ["recorded_message"]
 
 _MASK = "[sensitive]"
-_MAX_LENGTH = (
-    50_000  # characters of arguments, if some are concealed; of a call with more of them no message is recorded
-)
-_MAX_HIDDEN = 4_000  # characters of those that are concealed
-_MAX_COUNT = 100  # values, and words, that are concealed
-_SHORT = 3  # shorter values are masked where they stand alone
+_MAX_LENGTH = 50_000  # maximum characters of arguments, if some are concealed; longer calls have no recorded message
+_MAX_HIDDEN = 4_000  # maximum characters of the concealed ones
+_MAX_COUNT = 100  # maximum values, and words, that are concealed
+_SHORT = 3  # shorter values are masked only as separate words
 _WORD = re.compile(r"\w+")
 
 
@@ -38,7 +36,7 @@ def recorded_message(text: str, sent: object, recorded: object) -> str:
     words = _words(hidden) - told
     if sum(map(len, hidden)) > _MAX_HIDDEN or max(len(hidden), len(words)) > _MAX_COUNT:
         return ""
-    for values in (hidden, words):  # words last, so that the rest of a piece does not stand alone
+    for values in (hidden, words):  # words last, so that no rest of a piece remains
         masking = CallMasking((("", _MASK, value) for value in values), {"": sorted(told)})
         text = masking.message(text)
     short = [re.escape(value) for value in words if len(value) < _SHORT]
@@ -46,7 +44,7 @@ def recorded_message(text: str, sent: object, recorded: object) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts, names and numbers in a value, and in JSON that is in a text."""
+    """Yield the texts, names and numbers in a value, and in JSON within a text."""
     todo: list[Any] = [value]
     while todo:
         match item := todo.pop():

@@ -48,7 +48,7 @@ _STEP = re.compile(r"\.\.?(?:[A-Za-z_][A-Za-z0-9_-]*|\*)|\[(?:'[^'\\]*'|\*|-?\d+
 _LAST_NAME = re.compile(r"(?:\.([A-Za-z_][A-Za-z0-9_-]*)|\['([^'\\]+)'\])\Z")
 _Replace = Callable[[Json], Json]
 Place = tuple[Any, ...]
-"""Names and indexes, from the top of a value."""
+"""Path of names and indexes from the root of a value."""
 
 
 class Redaction(Struct, frozen=True, kw_only=True):
@@ -65,9 +65,9 @@ class Redaction(Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=1024)
 def compile_path(path: str) -> JsonPath:
-    """A compiled JSONPath; raises `ValueError` when the text is not one."""
+    """Compile a JSONPath; raises `ValueError` for an invalid one."""
     if not path.startswith("$"):
-        raise ValueError("is no JSONPath: it starts with $")
+        raise ValueError("is not a JSONPath: it has to start with $")
     from toolgen.core.json_path import JsonPath, JsonPathError  # noqa: PLC0415 - takes long to import, and many a policy has no path
 
     try:
@@ -77,15 +77,15 @@ def compile_path(path: str) -> JsonPath:
 
 
 def column_of(path: str) -> str | None:
-    """The name a path ends with: for the tools of a database, the column it is about."""
+    """Return the name at the end of a path: for the tools of a database, its column."""
     found = _LAST_NAME.search(path)
     return (found[1] or found[2]) if found else None
 
 
 def replace_at(value: Json, paths: Iterable[str], replacement: _Replace) -> Json:
-    """A copy of a value with `replacement` applied wherever one of the paths matches.
+    """Return a copy of a value with `replacement` applied wherever one of the paths matches.
 
-    What is nested more than 200 levels deep is replaced whole, because no path is followed so far.
+    Parts nested more than 200 levels deep are replaced as a whole, because no path is followed that far.
     """
     named, others = _told_apart(paths)
     places = _found(value, others)
@@ -127,7 +127,7 @@ def replace_places(own: Any, places: Iterable[Place], replacement: _Replace) -> 
 
 
 def _found(value: Any, paths: Iterable[str]) -> list[Place]:
-    """Looked for in a value of which nothing is replaced yet: a path may ask for what another path hides."""
+    """Return the matches in a value before anything is replaced: a path may test a field that another path hides."""
     if not isinstance(value, (Mapping, list, tuple)):
         return [()] if "$" in paths else []
     return [place for path in paths for place, _ in compile_path(path).select(value)]
@@ -196,7 +196,7 @@ def conceal_texts(arguments: JsonObject, tool: Tool, sensitive: Iterable[str], d
     concealed: dict[str, Json] = {**arguments, key: written}
     variables = arguments.get("variables")
     if tool.takes_documents and isinstance(variables, Mapping):
-        # `$..name` matches variables by itself; other paths describe a tool's own arguments.
+        # `$..name` matches variables directly; other paths describe a tool's own arguments.
         others = [path for path in sensitive if not _ANYWHERE.match(path)]
         paths = [f"$..{name}" for path in others for name in last_names(path) or ()]
         kept = {
@@ -261,7 +261,7 @@ def all_but(arguments: JsonObject, concealed: JsonObject, fields: Collection[str
 
     try:
         kept = frozenset(_found(arguments, fields))
-    except JsonPathError:  # then nothing is known to be plain
+    except JsonPathError:  # in this case nothing is known to be plain
         kept = frozenset()
     if () in kept:
         return concealed
@@ -279,20 +279,22 @@ def _walked(value: Json, concealed: Json, place: _Place, kept: frozenset[_Place]
 
 
 LEVELS = 3
-"""In how many strings inside of each other JSON is looked for; what is JSON below that is withheld."""
+"""Maximum nesting of JSON within strings that is searched; deeper JSON is withheld."""
 
-DEEPER = "[withheld: the policy redacts fields of this tool's answers, and this is nested deeper than it looks]"
+DEEPER = (
+    "[withheld: the policy redacts fields of this tool's answers, and this part is nested too deeply to be checked]"
+)
 _BEGINS = ("{", "[", '"')
 Unread = Callable[[str], Json]
-"""What stands for a string that begins like JSON and is none."""
+"""Replacement for a string that begins like JSON but is not valid JSON."""
 
 
 Deeper = Callable[[Json], Json]
-"""What stands for a value that is nested too deeply to be looked at."""
+"""Replacement for a value that is nested too deeply to be searched."""
 
 
 def withheld(_: Json) -> Json:
-    """`DEEPER`."""
+    """Return `DEEPER`."""
     return DEEPER
 
 
@@ -306,7 +308,7 @@ class _OpenedObject(dict[str, Json]):
 
 
 class _OpenedList(list[Json]):
-    """An array that was in a string, with the attributes of `_OpenedObject`."""
+    """Array that was in a string, with the attributes of `_OpenedObject`."""
 
     __slots__ = ("layers", "text", "was")
     layers: int
@@ -344,7 +346,7 @@ def _opened_text(text: str, unread: Unread, deeper: Deeper, depth: int, layers: 
         around += 1
         try:
             inner = decode_json(inner.strip().encode())
-        except ValueError:  # no JSON, or not even text
+        except ValueError:  # invalid JSON, or invalid text
             return unread(text)
     if not isinstance(inner, (dict, list)):
         return text
@@ -359,18 +361,19 @@ def _opened_text(text: str, unread: Unread, deeper: Deeper, depth: int, layers: 
 
 
 Rewritten = Callable[[Json, str, int], Json]
-"""What stands for a text of which the JSON has changed: what it holds now, the text as it was, and how many strings are around it."""
+"""Function that returns the text for changed JSON in a string: its arguments are the new value, the original text, and the number of
+strings around it."""
 
 
 def as_text(value: Json, _: str, layers: int) -> Json:
-    """A value as the JSON text of so many strings around it."""
+    """Return a value as JSON text within so many strings."""
     for _layer in range(layers):
         value = encode_json(value).decode()
     return value
 
 
 def closed(value: Any, rewritten: Rewritten = as_text) -> Json:
-    """Return the value with opened strings as text again: unchanged, or as JSON if a part of it was replaced."""
+    """Return the value with opened strings as text again: the original text, or new JSON if a part of it was replaced."""
     match value:
         case dict():
             built: Json = {name: closed(item, rewritten) for name, item in value.items()}

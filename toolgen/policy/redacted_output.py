@@ -1,7 +1,7 @@
 """Output schema of a tool whose answers the policy redacts: a text is valid in place of a redacted field.
 
-The listed schema of such a tool accepts its redacted answers, so they keep their structured content. A redaction that the schema does not
-foresee (a place that a filter chooses, a list with unique items) still leads to an answer as text, see `generator/emit/listed_output.py`.
+The listed schema of such a tool accepts its redacted answers, so they keep their structured content. A redaction that the schema cannot
+express (a place that a filter chooses, a list with unique items) still gives an answer as text, see `generator/emit/listed_output.py`.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def with_redactions(tool: Tool, redactions: Iterable[Redaction]) -> Tool:
 
 
 class _Widening:
-    """Widens schemas: a text is valid for members with some `names`, or for every member and item if that is None."""
+    """Widening of schemas: a text is valid for members with some `names`, or for every member and item if that is None."""
 
     def __init__(self, names: set[str] | None) -> None:
         self._names = names
 
     def of(self, schema: Schema) -> dict[str, Any]:
-        """The widened schema. A text may stand for what is within it, not for itself."""
+        """Return the widened schema. A text is valid in place of its parts, but not of the whole value."""
         built: dict[str, Any] = {}
         for key, value in schema.items():
             if key in _NAMED and isinstance(value, Mapping):
@@ -71,7 +71,7 @@ class _Widening:
             else:
                 built[key] = value
         if "oneOf" in built and "anyOf" not in built and built["oneOf"] != list(schema["oneOf"]):
-            # What fits one of several schemas may fit two of them with a text in place of a member.
+            # A value that fits one of several schemas may fit two of them with a text in place of a member.
             built["anyOf"] = built.pop("oneOf")
         return built
 

@@ -1,4 +1,4 @@
-"""Roles for some time: which of them may be given, by whom and to whom, as a policy says it, and those that were given by now."""
+"""Temporary roles: the rules of a policy on who may give a role to whom, and the roles that are given at present."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MAX_GIVEN_S = 7 * 86_400.0
 
 
 class RoleGrantRule(Struct, frozen=True, kw_only=True):
-    """Rule about temporary roles: holders of a role of `by` may give `role` to holders of one of `to`, for `max_s` seconds at most.
-    With `break_glass` it takes two people: one asks, for themselves too, and another one of `by` agrees."""
+    """Rule about temporary roles: holders of a role of `by` may give `role` to holders of one of `to`, for at most `max_s` seconds. With
+    `break_glass` it takes two people: one requests the role, also for themselves, and another one of `by` approves."""
 
     role: str
     by: frozenset[str]
@@ -38,7 +38,7 @@ class RoleGrantRule(Struct, frozen=True, kw_only=True):
 
 
 class GivenRole(Struct, frozen=True, kw_only=True):
-    """A role that somebody has now besides their own, for as long as they have one of `to` of their own."""
+    """Temporary role of a principal, valid while it has one of the roles `to` itself."""
 
     role: str
     to: frozenset[str]
@@ -46,7 +46,7 @@ class GivenRole(Struct, frozen=True, kw_only=True):
 
 
 GivenRoles: TypeAlias = Mapping[str, tuple[GivenRole, ...]]
-"""What was given, by the id of who has it."""
+"""Temporary roles by the id of their holder."""
 NOTHING_GIVEN: GivenRoles = MappingProxyType({})
 
 
@@ -69,5 +69,5 @@ def read_role_grant(document: YamlDocument, index: int) -> RoleGrantRule:
 
 
 def roles_of(own: frozenset[str], given: Sequence[GivenRole]) -> frozenset[str]:
-    """All roles of somebody with these of their own."""
+    """Return all roles of a principal, its own and the given ones."""
     return own.union(one.role for one in given if not one.to.isdisjoint(own))

@@ -18,7 +18,7 @@ _MIN_RULES = 8
 
 
 class _Table:
-    """Rules whose conditions compare one variable with literals of one kind, by their number in the order of the rules."""
+    """Rules whose conditions compare one variable with literals of one kind, by their position in the order of the rules."""
 
     __slots__ = ("everything", "rules")
 
@@ -41,7 +41,7 @@ class RuleIndex:
     def candidates(self, variables: ConditionVariables) -> Sequence[CompiledRule]:
         """Return the rules without those whose condition is certainly false.
 
-        None is left out if the variables cannot be given to the conditions as they are: then a condition may have no answer.
+        All rules are returned if the variables have no exact form for conditions: then a condition may have no answer.
         """
         if len(self._rules) < _MIN_RULES:
             return self._rules
@@ -53,7 +53,7 @@ class RuleIndex:
         for (path, kind), table in self._tables.items():
             root = variables.arguments if path[0] == "args" else variables.of(path[0])
             value = value_at({path[0]: root}, path)
-            # A missing value, or one of another kind, is what the condition may have no answer about.
+            # With a missing value, or one of another kind, a condition may have no answer.
             found += table.rules.get(value, ()) if kind_of(value) == kind else table.everything  # type: ignore[call-overload]
         return [self._rules[number] for number in sorted(found)]
 

@@ -81,9 +81,9 @@ _SAME_INSTANCE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 
 
 def fault_of(schema: Mapping[str, Any], known: Iterable[str]) -> str | None:
-    """Why a schema cannot narrow arguments of these names, or None when it can.
+    """Return the reason why a schema cannot narrow arguments with these names, or None if it can.
 
-    Keywords are those of JSON Schema 2020-12 that can refuse something; `format` is not among them, because it refuses nothing.
+    Keywords are those of JSON Schema 2020-12 that can refuse a value; `format` is not among them, because it refuses nothing.
     """
     if not schema:
         return "it is empty and narrows nothing"
@@ -101,7 +101,7 @@ def fault_of(schema: Mapping[str, Any], known: Iterable[str]) -> str | None:
 
 
 def arguments_of(schema: Mapping[str, Any]) -> frozenset[str] | None:
-    """The arguments that decide whether a schema accepts a call; None where it may be any of them."""
+    """Return the arguments that decide whether a schema accepts a call; None if it may be any of them."""
     for part in _same(schema):
         if not _BY_NAME.issuperset(part):
             return None
@@ -109,7 +109,7 @@ def arguments_of(schema: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _same(schema: object) -> Iterator[Mapping[str, Any]]:
-    """A schema and those it applies to the same instance."""
+    """Yield a schema and all schemas that it applies to the same instance."""
     if not isinstance(schema, Mapping):
         return
     yield schema
@@ -122,7 +122,7 @@ def _same(schema: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _parts(schema: object) -> Iterator[Mapping[str, Any]]:
-    """A schema and all schemas in it."""
+    """Yield a schema and all schemas in it."""
     if not isinstance(schema, Mapping):
         return
     yield schema
@@ -139,7 +139,7 @@ def _parts(schema: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _names(schema: object) -> Iterator[str]:
-    """The arguments a schema speaks about, through whatever combines schemas for the same instance."""
+    """Return the arguments that a schema mentions, through all combinators for the same instance."""
     if not isinstance(schema, Mapping):
         return
     for keyword in ("properties", "dependentRequired", "dependentSchemas"):
@@ -163,7 +163,7 @@ _GLOB = re.compile(r"[*?\[]")
 _T = TypeVar("_T")
 _CONDITION = object()
 Condition: TypeAlias = Annotated[_T | None, _CONDITION]
-"""The type of a rule's field that decides, where it is given, whether the rule applies to one call or another of the same tool."""
+"""Type of a rule's field that is a condition: if it is set, the rule may apply to one call of a tool and not to another."""
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -227,7 +227,7 @@ class DecisionNote(Struct, frozen=True, kw_only=True):
 
 
 class CompiledRule:
-    """A rule with its schema compiled; `says` is its verdict once it applies, `reads` the arguments that decide whether it does, None for
+    """Rule with its schema compiled; `says` is its verdict if it applies, `reads` the arguments that decide whether it applies, None for
     all of them."""
 
     __slots__ = ("_alike", "_schema", "conditional", "reads", "rule", "says", "tools", "validator")
@@ -274,7 +274,7 @@ class CompiledRule:
         )
 
     def interpretations_to_match(self, readings: Readings) -> list[CallInterpretations]:
-        """The readings that count for the rule. Raises `TooManyReadingsError`."""
+        """Return the interpretations that count for the rule. Raises `TooManyReadingsError`."""
         least = Weight.LITERAL if self.rule.verdict == "allow" else Weight.DEFAULT
         return [one for one in readings.of(self.reads) if one.weight >= least]
 
@@ -297,12 +297,12 @@ class CompiledRule:
             return found[0] if found else ""
         for one in self.interpretations_to_match(readings):
             if self.alike is not None and (found := self.alike.faults(one.arguments, 1, tuple(self.rule.bind))):
-                return f"{found[0]}, as it can be read"
+                return f"{found[0]}, in another interpretation"
         return ""
 
     @property
     def alike(self) -> Validator | None:
-        """The schema where a number and its text are one, compiled when it is first asked for."""
+        """Return the schema that treats a number and its text as equal, compiled on first use."""
         if self._alike is None and self._schema is not None:
             self._alike = Validator(alike(self._schema), formats=False)
         return self._alike
@@ -348,13 +348,13 @@ def _says(rule: Rule) -> Verdict:
             return Allow(rule=rule.id)
         case "ask":
             consents = () if rule.consent is None else (rule.consent,)
-            return Ask(rule=rule.id, reason=f"rule {rule.id} wants a person to agree", consents=consents)
+            return Ask(rule=rule.id, reason=f"rule {rule.id} requires approval by a person", consents=consents)
         case _:
             return Deny(rule=rule.id, reason=f"rule {rule.id} forbids this call")
 
 
 def matching(pattern: str, names: Collection[str]) -> list[str]:
-    """The names a glob matches, in their order."""
+    """Return the names that a glob matches, in their order."""
     if not _GLOB.search(pattern):
         return [pattern] if pattern in names else []
     return [*_accepted(pattern, tuple(names))]
@@ -362,6 +362,6 @@ def matching(pattern: str, names: Collection[str]) -> list[str]:
 
 @lru_cache(_MAX_PATTERNS)
 def _accepted(pattern: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Rules of a large policy have the same globs again and again."""
+    """Cached, because rules of a large policy repeat the same globs."""
     accepts = re.compile(translate(pattern)).match
     return tuple(name for name in names if accepts(name))

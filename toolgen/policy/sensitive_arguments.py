@@ -73,14 +73,14 @@ def _is_secret(schema: Mapping[str, Any]) -> bool:
 
 
 class Concealer:
-    """`conceal` by one schema: walks a value along every part of the schema that applies to it."""
+    """Concealer of values by one schema: walks a value along every part of the schema that applies to it."""
 
     def __init__(self, root: Schema, digest: _Replace) -> None:
         self._root, self._digest = root, digest
         self._guarding: dict[int, bool] = {}
 
     def __call__(self, value: Json) -> Json:
-        """The value as it is recorded."""
+        """Return the value in its recorded form."""
         return self._walk(value, [self._root], 0)
 
     def _walk(self, value: Json, schemas: list[Any], depth: int) -> Json:
@@ -202,7 +202,7 @@ _Digest = Callable[[Json], Json]
 
 
 class Placeholder(Recorded):
-    """Recorded text. `value` is the value that was sent, `digests` are those of all parts of it that are sensitive by themselves.
+    """Recorded text. `value` is the value that was sent, `digests` are those of all its parts that are sensitive by themselves.
 
     `whole`: the text consists of digests only: its own first, then the others, so that each can be searched for. A text with concealed
     parts is not whole.
@@ -241,7 +241,7 @@ def _holds(text: str, values: Collection[str]) -> bool:
 
 
 def rewritten(text: str, sent: str, digests: frozenset[str]) -> Placeholder:
-    """A text in which parts are concealed."""
+    """Return a text of which parts are concealed."""
     made = Placeholder(text)
     made.value, made.digests, made.whole = sent, digests, False
     return made
@@ -261,7 +261,7 @@ def union(one: Json, other: Json, digest: _Digest) -> Json:
 
 
 def digests_in(value: Json) -> frozenset[str]:
-    """The digests of all that is concealed in a value."""
+    """Return the digests of everything that is concealed in a value."""
     found: set[str] = set()
     _restored(value, found)
     return frozenset(found)
@@ -291,7 +291,7 @@ def _restored(value: Json, digests: set[str]) -> Json:
 def conceal_written(
     arguments: JsonObject, tool: Tool, named: tuple[str, ...], keyed: Callable[[Json], Json]
 ) -> JsonObject:
-    """The arguments with digests inside of the GraphQL that an agent wrote, and for its variables."""
+    """Return the arguments with digests inside GraphQL written by an agent, and for its variables."""
     made: set[str] = set()
 
     def digest(value: Json) -> Json:
@@ -334,6 +334,6 @@ def found_at(arguments: Any, paths: tuple[str, ...]) -> frozenset[Place]:
 
 
 def _rewritten_json(value: Json, text: str, layers: int) -> Json:
-    """Return the JSON of a text in which a part is concealed; other content is kept distinct from digests."""
+    """Return the JSON text of a value in which a part is concealed; other content cannot be mistaken for digests."""
     plainly = as_text(encodable(value), text, layers)
     return rewritten(plainly if isinstance(plainly, str) else "", text, digests_in(value))

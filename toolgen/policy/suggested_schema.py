@@ -1,4 +1,4 @@
-"""The narrowest JSON Schema that takes the values that were seen, and what it takes beyond them, in words."""
+"""Narrowest JSON Schema that accepts all observed values, and a description of the other values that it accepts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _META: Final = "\\^$.|?*+()[]{}/"
 _CLASSES: Final = (("0-9", "0123456789"), ("a-z", "abcdefghijklmnopqrstuvwxyz"), ("A-Z", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 
 Observed = tuple[dict[str, Any], list[str]]
-"""A schema, and what it takes that was not seen: one sentence each, with the path of the argument."""
+"""Schema, and the values beyond the observed ones that it accepts: one sentence each, with the path of the argument."""
 
 
 def closed(seen: Sequence[Mapping[str, Json]], path: str = "") -> Observed:
-    """The schema of objects like these: no other member, those that all of them have required, each member as narrow as its values.
+    """Return the schema for objects like these: no other members, members of all objects are required, each member as narrow as its values.
 
-    A value that the record holds as a keyed digest alone is `Recorded`; the same text may be somebody's own.
+    A value that the log only has as a keyed digest is `Recorded`; an equal text may be a real value.
     """
     names = sorted({name for one in seen for name in one})
     required = [name for name in names if all(name in one for one in seen)]
@@ -35,17 +35,17 @@ def closed(seen: Sequence[Mapping[str, Json]], path: str = "") -> Observed:
         properties[name], more = _of([one[name] for one in seen if name in one], below)
         beyond += more
         if name not in required:
-            beyond.append(f"{below} may be left out or given, whatever the other arguments are")
+            beyond.append(f"{below} is optional, for all values of the other arguments")
     open_ = [name for name in names if len({_text(one[name]) for one in seen if name in one}) > 1]
     if len(open_) > 1:
-        beyond.append(f"values of {', '.join(open_)} in combinations that were not seen")
+        beyond.append(f"values of {', '.join(open_)} in combinations that were not observed")
     schema: dict[str, Any] = {"properties": properties, "additionalProperties": False}
     return ({**schema, "required": required} if required else schema), beyond
 
 
 def _of(values: list[Json], path: str) -> Observed:
     if any(_is_hidden(value) for value in values):
-        return {}, [f"{path} may be anything: the record holds it as a keyed digest alone"]
+        return {}, [f"{path} may be anything: the audit log only has its keyed digest"]
     distinct = {_text(value): value for value in values}
     if all(isinstance(value, Mapping) for value in values):
         schema, beyond = closed([value for value in values if isinstance(value, Mapping)], path)
@@ -66,7 +66,7 @@ def _of_numbers(values: list[int | float], path: str) -> Observed:
     kind = "integer" if all(isinstance(value, int) for value in values) else "number"
     least, most = min(values), max(values)
     seen = len(set(values))
-    beyond = [f"{path} may be any {kind} from {least} to {most}; {seen} were seen"] if least != most else []
+    beyond = [f"{path} may be any {kind} from {least} to {most}; {seen} were observed"] if least != most else []
     return {"type": kind, "minimum": least, "maximum": most}, beyond
 
 
@@ -82,7 +82,7 @@ def _of_lists(values: list[list[Json]], path: str) -> Observed:
 
 
 def _of_texts(values: list[str], path: str) -> Observed:
-    """Many texts: a pattern of the runs that all of them are made of, or else of the characters that are in them."""
+    """Return the schema for many texts: a pattern of their common runs, or otherwise of their characters."""
     shapes = [[(kind, "".join(run)) for kind, run in groupby(value, _class)] for value in values]
     same = len({tuple(kind for kind, _ in shape) for shape in shapes}) == 1 and len(shapes[0]) <= _MAX_RUNS
     if same:
@@ -92,7 +92,7 @@ def _of_texts(values: list[str], path: str) -> Observed:
         characters = _characters("".join(values))
         pattern = f"[{characters}]{_counted([len(value) for value in values])}" if characters else ""
     return {"type": "string", "pattern": f"^{pattern}$"}, [
-        f"{path} may be any text like ^{pattern}$; {len(values)} were seen"
+        f"{path} may be any text like ^{pattern}$; {len(values)} were observed"
     ]
 
 
@@ -120,12 +120,12 @@ def _characters(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    # Not every character may be escaped in every engine of JSON Schema; these have a meaning between brackets in one of them.
+    # Engines of JSON Schema differ in which characters may be escaped; these have a meaning between brackets in at least one.
     return f"\\{character}" if character in "\\]^-[&~" else character
 
 
 def _kind(value: Json) -> str:
-    """The JSON type of a value, where a whole number is a number like any other."""
+    """Return the JSON type of a value; integers are numbers."""
     kind = json_type(value)
     return "number" if kind == "integer" else kind
 

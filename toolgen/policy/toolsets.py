@@ -1,4 +1,5 @@
-"""Toolsets: named sets of tools that bound what an audience may see, and to which a caller may narrow itself. A set grants nothing."""
+"""Toolsets: named sets of tools that limit what some roles can see, and that a caller may select to narrow its own view. A set grants
+nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ __all__ = ["NO_TOOLSETS", "Toolset", "audience"]
 
 
 class Toolset(Struct, frozen=True, kw_only=True):
-    """The names of the tools in a set, and the roles that see no tool outside of their sets. `context` are the reads of its prompts and
+    """Names of the tools in a set, and the roles that see only the tools in their sets. `context` are the reads of its prompts and
     resources."""
 
     tools: frozenset[str]
@@ -20,7 +21,7 @@ class Toolset(Struct, frozen=True, kw_only=True):
 
 
 def audience(toolsets: Mapping[str, Toolset], roles: frozenset[str]) -> frozenset[str] | None:
-    """The tools that principals with these roles may see at most, or None where no set is theirs."""
+    """Return the tools that principals with these roles may see at most, or None if no set limits them."""
     mine = [toolset.tools for toolset in toolsets.values() if toolset.roles & roles]
     return frozenset().union(*mine) if mine else None
 

@@ -23,13 +23,13 @@ from toolgen.model.schema import Json, Schema
 __all__ = ["sentences"]
 
 _MAX_LISTED: Final = 20
-_MAX_TOLD: Final = 40  # values; of more only those that are most like what was sent
+_MAX_TOLD: Final = 40  # maximum values; if there are more, those most similar to the sent one
 _MAX_CLOSEST: Final = 5
 _MAX_VALUE_LENGTH: Final = 80
 _MAX_POINTER_LENGTH: Final = 200
 _MAX_REASON_LENGTH: Final = 300
-_MAX_DEPTH: Final = 8  # of choices in choices
-_MAX_ERRORS: Final = 200  # of one value, or of one alternative
+_MAX_DEPTH: Final = 8  # maximum nesting of choices
+_MAX_ERRORS: Final = 200  # maximum faults of one value, or of one alternative
 _KINDS: Final[Mapping[type, str]] = MappingProxyType(
     {bool: "a boolean", int: "a number", float: "a number", str: "a string"}
 )
@@ -51,14 +51,14 @@ _LIMITS: Final[Mapping[str, str]] = MappingProxyType(
         "multipleOf": "must be a multiple of {}",
         "pattern": "must match the pattern {}",
         "format": "must be a valid {}",
-        "uniqueItems": "must not hold an item twice",
-        "not": "is a value that is not allowed here",
-        "contains": "holds no item of the kind that one of its items must be",
+        "uniqueItems": "must not contain an item twice",
+        "not": "has a value that is not allowed here",
+        "contains": "must contain an item that fits the schema",
         "falseSchema": "is not allowed here",
         "propertyNames": "has a member whose name is not allowed",
     }
 )
-# A value of each format, where its name alone does not say how it is written.
+# Example of each format whose name does not show its notation.
 _EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "date": "2026-01-31",
@@ -74,7 +74,7 @@ Error = jsonschema_rs.ValidationError
 
 
 class _Fault(Struct, frozen=True, kw_only=True):
-    """An error to correct. `values` are what `kind` allows or misses: types, values of an enum, names."""
+    """Error to correct. `values` are what `kind` allows or misses: types, values of an enum, names."""
 
     pointer: tuple[str | int, ...]
     kind: str
@@ -85,7 +85,7 @@ class _Fault(Struct, frozen=True, kw_only=True):
 
 
 def sentences(errors: Iterable[Error], schema: Schema, limit: int, bound: Sequence[str] = ()) -> tuple[str, ...]:
-    """Up to `limit` sentences, each starting with the JSON pointer of what it is about.
+    """Return up to `limit` sentences, each starting with the JSON pointer of its argument.
 
     `bound` are the arguments (as `body.tenant`) that the gateway sets: the caller is told neither their names nor their values.
     """
@@ -108,7 +108,7 @@ def _faults(errors: Iterable[Error], schema: Schema, depth: int) -> Iterator[_Fa
                 yield _Fault(
                     pointer=pointer, kind="unknown", values=tuple(kind.unexpected), known=_known(error, schema)
                 )
-            case "falseSchema" if error.schema_path[-1:] == ["additionalProperties"]:  # of a schema that names nothing
+            case "falseSchema" if error.schema_path[-1:] == ["additionalProperties"]:  # of a schema without names
                 yield _Fault(pointer=pointer, kind="falseSchema", reason="must be empty", value={})
             case "enum":
                 yield _Fault(pointer=pointer, kind="enum", values=tuple(kind.options), value=error.instance)
@@ -123,7 +123,7 @@ def _faults(errors: Iterable[Error], schema: Schema, depth: int) -> Iterator[_Fa
 def _limit(name: str, kind: Any) -> str:
     reason = _LIMITS.get(name)
     if reason is None:
-        return f"does not fit what the schema says with '{name}'"
+        return f"does not fit the keyword '{name}' of the schema"
     if name == "format":
         name = str(kind.format)
         return reason.format(name) + (f", such as {_EXAMPLES[name]}" if name in _EXAMPLES else "")
@@ -142,11 +142,11 @@ def _chosen(error: Error, schema: Schema, depth: int) -> Iterator[_Fault]:
         names = _names(_at(schema, [*error.schema_path, index]), schema)
         branches.append((_distance(found, pointer, error.instance, names), found))
     if fitting:
-        reason = f"fits {fitting} alternatives at once, and only one may fit: leave out what belongs to the others"
+        reason = f"fits {fitting} alternatives at once, but only one may fit: leave out the members of the others"
         yield _Fault(pointer=pointer, kind="oneOf", value=error.instance, reason=reason)
         return
     best = min(distance for distance, _found in branches)
-    if best[1]:  # no variant is the one that is meant: what tells them apart is at fault, and nothing else
+    if best[1]:  # no variant was chosen: only the discriminating member is at fault
         yield from _merged([_tags(found, pointer) for distance, found in branches if distance[:2] == best[:2]])
     else:
         yield from _merged([found for distance, found in branches if distance == best])
@@ -155,7 +155,7 @@ def _chosen(error: Error, schema: Schema, depth: int) -> Iterator[_Fault]:
 def _distance(
     found: Sequence[_Fault], pointer: tuple[str | int, ...], value: Any, names: frozenset[str]
 ) -> tuple[int, ...]:
-    """Distance of a value from an alternative: of another type, of another variant, with other names, or just wrong in places."""
+    """Return the distance of a value from an alternative: another type, another variant, other names, or only single faults."""
     other_type = any(fault.pointer == pointer and _is_other_type(fault) for fault in found)
     other_variant = not other_type and bool(_tags(found, pointer))
     shared = len(names & value.keys()) if isinstance(value, Mapping) else 0
@@ -169,12 +169,12 @@ def _is_other_type(fault: _Fault) -> bool:
 
 
 def _tags(found: Sequence[_Fault], pointer: tuple[str | int, ...]) -> list[_Fault]:
-    """The faults of what tells variants of an object (or plain values) apart."""
+    """Return the faults of the members that discriminate variants of an object (or plain values)."""
     return [fault for fault in found if fault.kind == "enum" and len(fault.pointer) <= len(pointer) + 1]
 
 
 def _merged(branches: Sequence[Sequence[_Fault]]) -> Iterator[_Fault]:
-    """The faults of equally close alternatives: what they say of the same place is one fault with all values."""
+    """Return the faults of equally close alternatives: faults about the same place become one with all values."""
     first, others = branches[0], branches[1:]
     if others and all(len(found) == 1 and found[0].kind in {"type", "enum"} for found in branches):
         ones = [found[0] for found in branches]
@@ -206,7 +206,7 @@ def _gathered(faults: Iterable[_Fault]) -> Iterator[_Fault]:
 def _sentence(fault: _Fault, hidden: set[tuple[str, ...]]) -> str:
     path = tuple(map(str, fault.pointer))
     if any(path[: len(one)] == one for one in hidden):
-        return "arguments: a value that the gateway sets does not fit; tell the operator of the gateway"
+        return "arguments: a value that the gateway sets is not valid; tell the operator of the gateway"
     names = {one[-1] for one in hidden if one[:-1] == path}
     if names:
         known = tuple(name for name in fault.known if name not in names)
@@ -228,7 +228,7 @@ def _of_type(fault: _Fault) -> str:
 
 
 def _allowed(fault: _Fault) -> str:
-    """The types or values that would fit."""
+    """Return the types or values that are valid."""
     if fault.kind == "type":
         return " or ".join(_TYPES.get(str(one), f"a {one}") for one in fault.values)
     listed = ", ".join(_shown(value) for value in fault.values[:_MAX_LISTED])
@@ -292,16 +292,16 @@ def _kind(value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as JSON, cut; of an object its names, of an array its length."""
+    """Return a value as JSON, shortened; only the names of an object and the length of an array."""
     if isinstance(value, Mapping) and value:
         return f"an object with {_quoted([*value][:6])}" + (" …" if len(value) > 6 else "")
     if isinstance(value, (list, tuple)) and value:
         return f"an array of {len(value)} {'item' if len(value) == 1 else 'items'}"
-    if isinstance(value, str):  # what is cut off need not be written
+    if isinstance(value, str):  # the rest is not serialised
         value = bounded(value, _MAX_VALUE_LENGTH)
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
-    except ValueError:  # an integer of more than 4300 digits
+    except ValueError:  # integer with more than 4300 digits
         text = "a very large number"
     return bounded(text, _MAX_VALUE_LENGTH + 2)
 
@@ -311,12 +311,12 @@ def _distinct(values: Iterable[Json]) -> tuple[Json, ...]:
 
 
 def _known(error: Error, schema: Schema) -> tuple[str, ...]:
-    """The names that the object at fault may have, as far as its schema says them plainly."""
+    """Return the names that the object at fault may have, as far as its schema lists them."""
     return tuple(sorted(_names(_at(schema, error.schema_path[:-1]), schema)))
 
 
 def _names(at: object, schema: Schema, depth: int = 0) -> frozenset[str]:
-    """The properties of a schema, those behind its `$ref` and `allOf` too."""
+    """Return the properties of a schema, also of its `$ref` and `allOf`."""
     if not isinstance(at, Mapping) or depth > _MAX_DEPTH:
         return frozenset()
     properties = at.get("properties")

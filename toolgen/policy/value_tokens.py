@@ -1,4 +1,4 @@
-"""Which tools get which values back in the place of their tokens, and for whom: none that the policy does not name."""
+"""Grants of values for tokens: which tools receive which values in place of their tokens, and for which callers. The default is none."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["TokenGrant", "may_have"]
 
 
 class TokenGrant(Struct, frozen=True, kw_only=True):
-    """Values of these kinds are put into calls of these tools that somebody with one of the roles makes: into these arguments (names of the
-    top level), or into any where there are none. `where` is its place in the policy."""
+    """Grant: values of these kinds are put into calls of these tools by callers with one of the roles: into these arguments (names of the
+    top level), or into any if there are none. `where` is its place in the policy."""
 
     tools: tuple[str, ...]
     kinds: frozenset[str]

@@ -62,7 +62,7 @@ def test_a_whole_policy_is_read(tmp_path: Path) -> None:
 def test_who_may_answer_is_said_in_one_place(tmp_path: Path) -> None:
     assert loaded(tmp_path, shop=WHOLE.replace("approvals: {approvers: [user], expires: 30m}\n", "")).approval == NOBODY
     more = "approvals: {approvers: [bot]}"
-    with pytest.raises(PolicyError, match=r"approvals: stands in two files") as caught:
+    with pytest.raises(PolicyError, match=r"approvals: is defined in two files") as caught:
         loaded(tmp_path, shop=WHOLE, two=more)
     assert str(caught.value).startswith("policies/two.yaml:1")
 
@@ -90,7 +90,7 @@ MISTAKES = [
     ("{properties: {limit", "{propertes: {limit", "rule reads: arguments: unknown JSON Schema keyword 'propertes'"),
     ("maximum: 100", "format: uuid", "rule reads: arguments: unknown JSON Schema keyword 'format'"),
     ("maximum: 100", "maximum: x", "shop.yaml:6: rule reads: arguments:"),
-    ("{limit: {maximum: 100}}}}", "{}, allOf: [{properties: {limt: {}}}]}}", "rule reads: arguments: none of its tools has an argument 'limt'"),
+    ("{limit: {maximum: 100}}}}", "{}, allOf: [{properties: {limt: {}}}]}}", "arguments: none of its tools has an argument 'limt'"),
     ("{limit: {maximum: 100}}}}", "{}, if: {required: [limt]}}}", "rule reads: arguments: none of its tools has an argument 'limt'"),
     ("arguments: {properties: {limit: {maximum: 100}}}}", "arguments: }", "rules.0.arguments: expected `object`, got `null`"),
     ("arguments: {properties: {limit: {maximum: 100}}}}", "arguments: {}}", "rule reads: arguments: it is empty and narrows nothing"),
@@ -102,13 +102,13 @@ MISTAKES = [
     ("burst: 10,", "burst: 99999999999999999999,", "shop.yaml:9: limits.0.burst:"),
     ('fields: ["$..email"]', "fields: []", "shop.yaml:15: redact.0.fields:"),
     ('tools: ["*"], fields', "tools: [], fields", "shop.yaml:15: redact.0.tools:"),
-    ('tools: ["*"], fields: ["$..email"]', 'tools: [shop__query], fields: ["$.rows[*][2]"]', "'$.rows[*][2]' names no column"),
+    ('tools: ["*"], fields: ["$..email"]', 'tools: [shop__query], fields: ["$.rows[*][2]"]', "'$.rows[*][2]' does not end with a column"),
     ("{limit: {maximum", "{limt: {maximum", "rule reads: arguments: none of its tools has an argument 'limt' (did you mean 'limit'?)"),
     ("verdict: ask", "verdict: asks", "shop.yaml:7: rules.1.verdict: invalid enum value 'asks'"),
     ("verdict: ask", "verdct: ask", "shop.yaml:7: unknown key 'verdct' in rules.1 (did you mean 'verdict'?)"),
     ("effects: [read]", "effects: [reads]", "shop.yaml:5: rules.0.effects.0: invalid enum value 'reads'"),
-    ("{id: users", "{id: reads", "shop.yaml:7: the rule id 'reads' is taken"),
-    ("{id: users", "{id: default", "shop.yaml:7: the rule id 'default' is taken"),
+    ("{id: users", "{id: reads", "shop.yaml:7: the rule id 'reads' is used twice"),
+    ("{id: users", "{id: default", "shop.yaml:7: the rule id 'default' is used twice"),
     ("to: [user]", "to: []", "shop.yaml:7: rule users names no role or no tool"),
     ("60/min", "60/fortnight", "shop.yaml:9: rate: '60/fortnight' is not like 60/min"),
     ("burst: 10", "burst: 0", "shop.yaml:9: limits.0.burst: expected `int` >= 1"),
@@ -127,7 +127,7 @@ MISTAKES = [
     ("redirects: none", "sources: {shap: []}", "shop.yaml:12: there is no source 'shap' (did you mean 'shop'?)"),
     ("redirects: none", "sources: {shop: [x]}", "shop.yaml:12: 'x' is not host:port, like api.example.com:443"),
     ("redirects: none", "redirects: any", "shop.yaml:12: egress.redirects: invalid enum value 'any'"),
-    ("$..card_number", "..card_number", "shop.yaml:13: '..card_number' is no JSONPath"),
+    ("$..card_number", "..card_number", "shop.yaml:13: '..card_number' is not a JSONPath"),
     ("$..email", "$[", "shop.yaml:15: '$[' is no JSONPath"),
     ("call: pets__list_pets", "call: pets__list_pet", "shop.yaml:17: there is no tool 'pets__list_pet'"),
     ("{limit: 5}", "{limti: 5}", "shop.yaml:17: pets__list_pets has no argument 'limti' (did you mean 'limit'?)"),
@@ -182,7 +182,7 @@ def test_a_file_that_would_not_be_read_is_an_error(tmp_path: Path, name: str) ->
         (tmp_path / "policies" / name).mkdir()
     else:
         (tmp_path / "policies" / name).write_text("rules: []", encoding="utf-8")
-    with pytest.raises(PolicyError, match="is no policy file"):
+    with pytest.raises(PolicyError, match="is not a policy file"):
         loaded(tmp_path, shop=WHOLE)
 
 
@@ -227,7 +227,7 @@ def test_what_may_stand_once_stands_in_one_file(tmp_path: Path, key: str, text: 
 def test_no_policy_is_an_error_and_never_means_allow(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="no such policy directory"):
         load(tmp_path / "policies", PETS)
-    with pytest.raises(PolicyError, match="holds no policy"):
+    with pytest.raises(PolicyError, match="contains no policy"):
         loaded(tmp_path)
 
 
@@ -259,7 +259,7 @@ BINDINGS = [
     ("{limit: principal.attributes.tennant}", "no principal has the attribute 'tennant' (did you mean 'tenant'?)"),
     ("{limit: args.limit}", "limit is set from 'principal', 'user' or 'tool', not from 'args'"),
     ("{limit: session.labels}", "limit is set from 'principal', 'user' or 'tool', not from 'session'"),
-    ("{limit: '5'}", "limit would be the same for everybody"),
+    ("{limit: '5'}", "limit would have the same value for all callers"),
     ("{limit: principal.}", "Syntax error"),
 ]
 
@@ -275,7 +275,7 @@ def test_what_cannot_be_bound_is_an_error(tmp_path: Path, bind: str, message: st
         loaded(tmp_path, p=text)
     assert message in str(caught.value)
     assert "p.yaml:4" in str(caught.value)
-    with pytest.raises(PolicyError, match="rule b denies, and so can bind nothing"):
+    with pytest.raises(PolicyError, match="rule b denies, so bind: is not allowed"):
         loaded(tmp_path, p=text.replace("verdict: allow", "verdict: deny"))
 
 
@@ -315,7 +315,7 @@ CONDITIONS = [
     ("bind: {limit: principal.attributes.tenant}", "rule reads: bind: pets__get_pet has no argument 'limit'"),
     ("tools: [pets__list_pets], bind: {limt: x}", "stands twice"),
     ("shadow: 1", "rules.0.shadow: expected `bool`"),
-    ("shadow: true, bind: {sql: principal.id}", "rule reads is a shadow, and so can bind nothing"),
+    ("shadow: true, bind: {sql: principal.id}", "rule reads is a shadow, so bind: is not allowed"),
 ]
 
 
@@ -331,7 +331,7 @@ SETS = [
         "labels: [{tools: [pets__lst_pets], add: [a]}]",
         "'pets__lst_pets' matches no tool (did you mean 'pets__list_pets'?)",
     ),
-    ("labels: [{tools: [pets__list_pets], add: ['a b']}]", "'a b' is no label"),
+    ("labels: [{tools: [pets__list_pets], add: ['a b']}]", "'a b' is not a valid label"),
     ("labels: [{tools: [pets__list_pets], add: []}]", "labels.0.add: expected `array` of length >= 1"),
     (
         "toolsets: {guest: {tools: [pets__lst_pets]}}",
@@ -345,7 +345,7 @@ SETS = [
         "toolsets: {guest: {tools: [pets__list_pets], to: [usr]}}",
         "no principal has the role 'usr' (did you mean 'user'?)",
     ),
-    ("toolsets: {'a b': {tools: [pets__list_pets]}}", "'a b' is no name of a toolset"),
+    ("toolsets: {'a b': {tools: [pets__list_pets]}}", "'a b' is not a valid name of a toolset"),
     ("toolsets: {guest: {tool: [pets__list_pets]}}", "unknown key 'tool' in toolsets.guest (did you mean 'tools'?)"),
 ]
 

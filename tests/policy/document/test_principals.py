@@ -79,8 +79,8 @@ MISTAKES = [
     ("subject: s1}", "subject: s1, algorithms: [none]}", "invalid enum value 'none'"),
     ("subject: s1}", "subject: s1, algorithms: []}", "principals.ops.jwt.algorithms:"),
     ("subject: s1}", "subject: s1, leeway: 5}", "unknown key 'leeway'"),
-    ("subject: s1}", "subject: s1, algorithms: [EdDSA]}", "has other jwks or algorithms elsewhere"),
-    ('jwks: "https://login.example/keys", subject', 'jwks: "https://other.example/keys", subject', "has other jwks"),
+    ("subject: s1}", "subject: s1, algorithms: [EdDSA]}", "has different jwks or algorithms in another place"),
+    ('jwks: "https://login.example/keys", subject', 'jwks: "https://other.example/keys", subject', "has different jwks"),
     ('jwks: "https://login.example/keys", subject', 'jwks: "http://login.example/keys", subject', "jwks: must be https"),
     ('jwks: "https://login.example/keys", subject', 'jwks: "http://127.0.0.1.evil.example/k", subject', "must be https"),
     ('jwks: "https://login.example/keys", subject', 'jwks: "https://a:b@login.example/k", subject', "neither a URL"),
@@ -104,8 +104,8 @@ MISTAKES = [
     ("c" * 64, "C" * 64, "who.yaml:17: hash: must be sha256:"),
     ("expires: 2027-01-01T00:00:00Z", "expires: soon", "who.yaml:17: expires: 'soon' is not a time"),
     ("expires: 2027-01-01T00:00:00Z", "expires: 0001-01-01T00:00:00+14:00", "is not a time"),
-    (f'{{key: "{A}"}}', "{}", "who.yaml:19: revokes either a key, or a certificate, or tokens"),
-    (f'{{key: "{A}"}}', f'{{key: "{A}", subject: x}}', "who.yaml:19: revokes either a key, or a certificate, or tokens"),
+    (f'{{key: "{A}"}}', "{}", "who.yaml:19: must revoke either a key, or a certificate, or tokens"),
+    (f'{{key: "{A}"}}', f'{{key: "{A}", subject: x}}', "who.yaml:19: must revoke either a key, or a certificate, or tokens"),
     (f'{{key: "{A}"}}', '{subject: ""}', "who.yaml:19: revoked.0.subject:"),
 ]  # fmt: skip
 

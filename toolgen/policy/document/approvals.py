@@ -32,8 +32,7 @@ _ANY = re.compile(r"(\d{1,4}) of \[([^\[\]]+)\]\Z")
 
 
 class RememberBounds(Struct, frozen=True, kw_only=True):
-    """For how long, and for how many calls, an answer may count for more than the call it was given for; and whether it may for calls with
-    other arguments."""
+    """Bounds for remembered approvals: the maximum duration and number of calls, and whether they may cover calls with other arguments."""
 
     max_s: float
     max_calls: int
@@ -60,7 +59,7 @@ class Approval(Struct, frozen=True, kw_only=True):
 
 
 NOBODY = Approval(roles=frozenset(), expires_s=3600.0, elicits=True)
-"""A policy without `approvals:`: there is nobody but the person at the caller's own client."""
+"""Default for a policy without `approvals:`: only the person at the caller's own client can answer."""
 
 
 def read_approval(document: YamlDocument, given: ApprovalShape) -> Approval:
@@ -74,14 +73,14 @@ def read_approval(document: YamlDocument, given: ApprovalShape) -> Approval:
     if given.elicitation not in {"", "allow", "deny"}:
         raise PolicyError("elicitation: takes allow or deny", where=document.where("approvals", "elicitation"))
     if given.quorum > 1 and not given.approvers:
-        raise PolicyError("quorum: needs approvers:, of whom so many have to agree", where=document.where("approvals"))
+        raise PolicyError("quorum: needs approvers: too", where=document.where("approvals"))
     escalate_s = 0.0
     if given.escalate is not None:
         escalate_s = _before(given.escalate.after, expires, document.where("approvals", "escalate", "after"), "after")
     remind_s = 0.0
     if given.remind is not None:
         remind_s = _before(given.remind, expires, document.where("approvals", "remind"), "remind")
-    # Who names approvers wants them asked, and not the user of the agent.
+    # A policy that lists approvers wants those to be asked, not the user of the agent.
     elicits = given.elicitation == "allow" or (not given.elicitation and not given.approvers)
     return Approval(
         roles=frozenset(given.approvers),
@@ -99,7 +98,7 @@ def read_approval(document: YamlDocument, given: ApprovalShape) -> Approval:
 def _text(document: YamlDocument, given: str) -> str:
     found = " ".join(given.split())
     if not found.isprintable():
-        raise PolicyError("text: holds a character that nobody sees", where=document.where("approvals", "text"))
+        raise PolicyError("text: contains an invisible character", where=document.where("approvals", "text"))
     return found
 
 
@@ -125,7 +124,7 @@ def read_consent(rule: str, verdict: str, approvers: ApproversShape | None, wher
     if approvers is None:
         return None
     if verdict != "ask":
-        raise PolicyError(f"rule {rule} asks nobody, and so takes no approvers:", where=where)
+        raise PolicyError(f"rule {rule} does not ask for approval, so approvers: is not allowed", where=where)
     roles, quorum = _any_of(rule, approvers.any, where)
     return Consent(rule=rule, roles=roles, quorum=quorum)
 
@@ -137,6 +136,6 @@ def _any_of(rule: str, text: str, where: str) -> tuple[frozenset[str], int]:
         raise PolicyError(
             f'rule {rule}: approvers: any: takes a text like "2 of [lead]", with 1 to {MAX_QUORUM} people',
             where=where,
-            suggestion="within braces, write it in quotes",
+            suggestion="write it in quotes within braces",
         )
     return roles, int(found[1])

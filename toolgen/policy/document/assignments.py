@@ -81,7 +81,7 @@ def read_assignment(document: YamlDocument, index: int, manifest: Manifest) -> A
             raise PolicyError(f"{name}: {error}", where=where) from error
         if literals(parsed):
             raise PolicyError(
-                f"{name}: a secret is written out, and a policy is read by many",
+                f"{name}: a secret must not be written in a policy, because many people read it",
                 where=where,
                 suggestion="keep it outside, with ${env:NAME}, ${file:/path} or ${vault:path#key}",
             )

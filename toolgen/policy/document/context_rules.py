@@ -30,7 +30,7 @@ _Path = tuple[str | int, ...]
 def read_context_rules(
     document: YamlDocument, index: int, manifest: Manifest, reads: Mapping[str, Tool]
 ) -> list[RuleDraft]:
-    """The rules that an entry of `rules:` makes about prompts and resources, at most one each. Raises `PolicyError`."""
+    """Return the rules that an entry of `rules:` makes about prompts and resources, at most one for each kind. Raises `PolicyError`."""
     path = ("rules", index)
     given = decode(document, path, RuleShape, PolicyError)
     where = document.where(*path)
@@ -40,7 +40,8 @@ def read_context_rules(
         raise PolicyError(f"rule {given.id} names no role", where=where)
     if given.verdict == "ask" or given.approvers is not None or given.pending_after is not None:
         raise PolicyError(
-            f"rule {given.id}: prompts and resources are allowed or denied; nobody is asked about them", where=where
+            f"rule {given.id}: prompts and resources can be allowed or denied, but not approved by a person",
+            where=where,
         )
     if given.effects is not msgspec.UNSET and Effect.READ not in given.effects:
         raise PolicyError(f"rule {given.id}: prompts and resources are reads", where=document.where(*path, "effects"))
@@ -55,7 +56,7 @@ def read_context_rules(
     if not isinstance(given.resources, msgspec.UnsetType):
         if given.bind:
             raise PolicyError(
-                f"rule {given.id}: bind: the URI of a resource is its caller's",
+                f"rule {given.id}: bind: callers choose the URI of a resource, so it cannot be bound",
                 where=document.where(*path, "bind"),
                 suggestion="compare a variable of the URI: when: args.tenant == principal.attributes.tenant",
             )
@@ -74,7 +75,7 @@ def _check_allowances(given: RuleShape, drafts: list[RuleDraft], document: YamlD
 
 
 def _narrowed(given: RuleShape, about: Mapping[str, Tool], document: YamlDocument, path: _Path) -> dict[str, Any]:
-    """The schema of a rule about resources: the URI matches one of its globs, and the arguments are as it says."""
+    """Return the schema of a rule about resources: the URI matches one of its globs, and the arguments fit its own schema."""
     globs = [] if isinstance(given.resources, msgspec.UnsetType) else given.resources
     uri = {"type": "object", "properties": {"uri": {"pattern": glob_pattern(globs)}}, "required": ["uri"]}
     if isinstance(given.arguments, msgspec.UnsetType):

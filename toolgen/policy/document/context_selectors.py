@@ -23,8 +23,8 @@ _Path = tuple[str | int, ...]
 
 
 def context_tools(manifest: Manifest) -> Mapping[str, Tool]:
-    """The reads of prompts and resources, by their names in rules and in the record. A resource that a tool reads is not among them: a read
-    of it is a call of the tool, and rules about the tool decide."""
+    """Return the reads of prompts and resources, by their names in rules and in the audit log. A resource that a tool reads is not
+    included: a read of it is a call of the tool, so rules about the tool decide."""
     prompts = (prompt_tool(prompt) for prompt in manifest.prompts.values())
     resources = (resource_tool(one) for one in manifest.resources.values() if not one.binding.reading_tool)
     return MappingProxyType({tool.name: tool for tool in (*prompts, *resources)})
@@ -53,12 +53,12 @@ def _matched(
 
 
 def matching_prompts(patterns: Sequence[str], manifest: Manifest, document: YamlDocument, path: _Path) -> list[str]:
-    """The names of the prompts that globs match. Raises `PolicyError`."""
+    """Return the names of the prompts that globs match. Raises `PolicyError`."""
     return _matched(patterns, manifest.prompts, "prompt", document, path)
 
 
 def matching_resources(patterns: Sequence[str], manifest: Manifest, document: YamlDocument, path: _Path) -> list[str]:
-    """The URIs of the resources that globs match, and of the templates of which some URI may match. Raises `PolicyError`."""
+    """Return the URIs of the resources that globs match, and of templates with at least one matching URI. Raises `PolicyError`."""
     found: dict[str, None] = {}
     for index, pattern in enumerate(patterns):
         selected = [one for one in manifest.resources.values() if overlaps(pattern, one.template)]
@@ -67,7 +67,7 @@ def matching_resources(patterns: Sequence[str], manifest: Manifest, document: Ya
             raise PolicyError(
                 f"'{pattern}' matches no resource but {selected[0].uri}, which the tool {selected[0].binding.reading_tool} reads",
                 where=document.where(*path, index),
-                suggestion="select the tool with tools:, which decides about reads of the resource as well",
+                suggestion="select the tool with tools: its rules decide about reads of the resource as well",
             )
         if not matched:
             known = nearest(pattern, manifest.resources)
@@ -77,7 +77,7 @@ def matching_resources(patterns: Sequence[str], manifest: Manifest, document: Ya
 
 
 def named_context(given: ToolsetShape, manifest: Manifest, document: YamlDocument, path: _Path) -> frozenset[str]:
-    """The prompts and resources of a toolset, which selects resources by their URIs or templates as listed. Raises `PolicyError`."""
+    """Return the prompts and resources of a toolset, which selects resources by their URIs or templates as listed. Raises `PolicyError`."""
     prompts = [] if isinstance(given.prompts, msgspec.UnsetType) else given.prompts
     resources = [] if isinstance(given.resources, msgspec.UnsetType) else given.resources
     named = _matched(prompts, manifest.prompts, "prompt", document, (*path, "prompts"))

@@ -1,9 +1,8 @@
-"""Incremental parser of policy files: after an edit it parses the entries that changed, and takes the others from the last parse.
+"""Incremental parser of policy files: after an edit it parses the changed entries and reuses the others from the last parse.
 
-An entry is an item of a list (`rules:`) or a key of a mapping (`principals:`) at the top of a file, with the lines that are indented
-deeper. It begins where YAML is in block context at the indentation of its section, so its text means the same wherever it is in that
-section. That it does begin there is checked with the lines on which the parser found the entries. A file with any other layout is parsed
-whole.
+An entry is an item of a list (`rules:`) or a key of a mapping (`principals:`) at the top level of a file, with the lines that are indented
+deeper. It begins where YAML is in block context at the indentation of its section, so its text has the same meaning anywhere in that
+section. The lines on which the parser found the entries confirm that they begin there. A file with any other layout is parsed as a whole.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class _EntryText(Struct, frozen=True):
 
 
 class _Section(Struct):
-    """Section of a file as its lines show it. One of kind `value` is a single entry, with its header."""
+    """Section of a file by its lines. A section of kind `value` is a single entry together with its header."""
 
     name: str
     line: int
@@ -43,7 +42,7 @@ class _Section(Struct):
 
 
 class _ParsedEntry(Struct, frozen=True):
-    """A parsed entry, and where the document that it was parsed in has it."""
+    """Parsed entry, and its place in the document of that parse."""
 
     key: str | int
     value: Any
@@ -53,11 +52,11 @@ class _ParsedEntry(Struct, frozen=True):
 
 
 Entries: TypeAlias = Mapping[tuple[str, _Kind, str], _ParsedEntry]
-"""The parsed entries of a file by section, kind of section and text."""
+"""Parsed entries of a file by section, kind of section and text."""
 
 
 def entries_of(content: bytes, document: YamlDocument) -> Entries:
-    """The entries of a parsed file; none where its layout is another one."""
+    """Return the entries of a parsed file; none for any other layout."""
     sections = _sections(content)
     if (
         sections is None
@@ -75,7 +74,7 @@ def entries_of(content: bytes, document: YamlDocument) -> Entries:
 
 
 def parse_changes(content: bytes, where: str, known: Entries) -> tuple[YamlDocument, Entries] | None:
-    """The document as parsing the whole file would make it, and its entries; None where the whole file has to be parsed."""
+    """Return the document that a parse of the whole file would give, and its entries; None if the whole file has to be parsed."""
     sections = _sections(content)
     if sections is None:
         return None
@@ -100,7 +99,7 @@ def parse_changes(content: bytes, where: str, known: Entries) -> tuple[YamlDocum
 
 
 def _parse_together(sections: list[_Section]) -> Entries | None:
-    """Parse these entries as a file of their own; None if they are not entries by themselves."""
+    """Parse these entries as a separate file; None if they are no valid entries without the rest."""
     lines: list[str] = []
     placed: list[tuple[_Section, list[_EntryText]]] = []
     for section in sections:
@@ -127,7 +126,7 @@ def _parse_together(sections: list[_Section]) -> Entries | None:
 
 
 def _parsed(section: _Section, document: YamlDocument, texts: list[_EntryText]) -> Entries | None:
-    """The entries with these texts, where the parser found each on the line on which its text begins."""
+    """Return the entries with these texts that the parser found on the lines on which their texts begin."""
     value, lines = document.data[section.name], document.lines
     if section.kind == "value":
         (one,) = texts
@@ -158,14 +157,14 @@ def _joined(sections: list[_Section], where: str, entries: Entries) -> tuple[Yam
             case "mapping":
                 data[section.name] = {entry.key: entry.value for entry in own}
                 if len(data[section.name]) != len(own):
-                    return None  # a key is there twice
+                    return None  # duplicate key
             case "value":
                 data[section.name] = own[0].value
     return YamlDocument(where, data, _Lines(sections, entries)), entries
 
 
 class _Lines(Mapping[_Path, int]):
-    """Lines of a document that was put together of entries."""
+    """Line numbers of a document that was joined from entries."""
 
     def __init__(self, sections: list[_Section], entries: Entries) -> None:
         self._sections = {section.name: section for section in sections}
@@ -193,7 +192,7 @@ class _Lines(Mapping[_Path, int]):
         return entry.lines[*entry.path, *inside] - entry.line + one.line if inside else one.line
 
     def _placed(self, section: _Section) -> dict[str | int, _EntryText]:
-        """The texts of a section by the last step of their path."""
+        """Return the texts of a section by the last step of their path."""
         found = self._texts.get(section.name)
         if found is None:
             keys = (self._entries[section.name, section.kind, one.text].key for one in section.texts)
@@ -213,7 +212,7 @@ class _Lines(Mapping[_Path, int]):
 
 
 def _sections(content: bytes) -> list[_Section] | None:
-    """The sections of a file, with the texts of their entries; None for any other layout."""
+    """Return the sections of a file, with the texts of their entries; None for any other layout."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -229,10 +228,10 @@ class _Layout:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
         self._found: list[_Section] = []
-        self._begins = 0  # line of the entry that is not over yet; 0 for none
+        self._begins = 0  # line of the entry that has not ended yet; 0 for none
 
     def sections(self) -> list[_Section] | None:
-        """The sections with their entries; None for any other layout."""
+        """Return the sections with their entries; None for any other layout."""
         over = len(self._lines)
         for number, line in enumerate(self._lines, 1):
             if line == "...":
@@ -276,7 +275,7 @@ class _Layout:
         return True
 
     def _end_entry(self, number: int) -> None:
-        """Ends the entry before this line."""
+        """End the entry before this line."""
         if self._begins:
             text = "\n".join(self._lines[self._begins - 1 : number - 1])
             self._found[-1].texts.append(_EntryText(self._begins, text))

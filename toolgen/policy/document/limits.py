@@ -1,4 +1,4 @@
-"""Limits of a policy (`limits:`), read once every principal is known: each name exists, and each cost can be paid."""
+"""Limits of a policy (`limits:`), read after all principals: each name has to exist, and each cost has to fit its bucket."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _MAX_WAIT_S = 30.0
 
 
 def read_limits(places: Iterable[tuple[YamlDocument, int]], scope: CelScope, manifest: Manifest) -> tuple[Limit, ...]:
-    """The limits at these places, in the order of their ids. Raises `PolicyError` with file and line."""
+    """Return the limits at these places, in the order of their ids. Raises `PolicyError` with file and line."""
     limits: dict[str, Limit] = {}
     for document, index in places:
         given = decode(document, ("limits", index), LimitShape, PolicyError)
         if given.id in limits:
-            raise PolicyError(f"the limit id '{given.id}' is taken", where=document.where("limits", index))
+            raise PolicyError(f"the limit id '{given.id}' is used twice", where=document.where("limits", index))
         limits[given.id] = _SectionReader(document, index, given, scope, manifest).limit()
     return tuple(limits[name] for name in sorted(limits))
 
@@ -84,7 +84,7 @@ class _SectionReader:
             for key, value in (("burst", given.burst), ("cost", given.cost)):
                 if value:
                     raise PolicyError(
-                        f"{key}: belongs to a rate, and limit {given.id} has none", where=self._where(key)
+                        f"{key}: needs rate:, which limit {given.id} does not have", where=self._where(key)
                     )
             return 0.0, 0
         rate = parse_rate(given.rate)
@@ -118,7 +118,7 @@ class _SectionReader:
         if isinstance(cost, str):
             compiled = compile_expression(cost, replace(self._scope, tools=tools), where=where, wants="number")
             if compiled.asks_history:
-                raise PolicyError("a cost counts one call, and cannot ask about earlier ones", where=where)
+                raise PolicyError("a cost is computed for one call, so it cannot use earlier calls", where=where)
             return compiled
         if cost > burst:
             raise PolicyError(

@@ -1,4 +1,4 @@
-"""Section `plain:` of a policy: which arguments the record holds as they were sent, when everything else is sensitive."""
+"""Section `plain:` of a policy: arguments that the audit log stores in plain text, while all others are sensitive."""
 
 from __future__ import annotations
 

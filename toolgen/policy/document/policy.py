@@ -1,4 +1,4 @@
-"""policies/*.yaml -> one `Policy`, with every name in it checked against the catalog before anything is served."""
+"""Policy of a project: policies/*.yaml is read into one `Policy`, and every name in it is checked against the catalog before it is used."""
 
 from __future__ import annotations
 
@@ -58,15 +58,14 @@ __all__ = ["Policy", "PolicyReader", "Sections", "documents", "load", "load_cred
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 Sections: TypeAlias = Mapping[str, Callable[[], "DatabaseSection | None"]]
-"""By kind of source: makes the reader of `sql:`, which is imported only then."""
+"""Factories of the readers of `sql:` by kind of source; the reader is imported only if a policy needs it."""
 _NO_SECTIONS: Sections = MappingProxyType({})
-_KEY_SECTIONS = frozenset({"keys", "revoked"})  # what `toolgen keys` writes
+_KEY_SECTIONS = frozenset({"keys", "revoked"})  # written by `toolgen keys`
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """Checked content of policies/. `digest` changes whenever any of its meaning does, but for which keys and tokens are accepted:
-    that changes daily, and then `keys_digest` does.
-    """
+    """Checked content of policies/. `digest` changes with every change of meaning, except for accepted keys and tokens: these change daily,
+    and have `keys_digest`."""
 
     digest: str
     keys_digest: str
@@ -87,15 +86,15 @@ class Policy(Struct, frozen=True, kw_only=True):
     role_grants: tuple[RoleGrantRule, ...] = ()
     disclosures: tuple[Disclosure, ...] = ()
     context_rules: tuple[Rule, ...] = ()
-    """Rules about prompts and resources, which `rules` does not have."""
+    """Rules about prompts and resources; `rules` does not contain them."""
     given: GivenRoles = NOTHING_GIVEN
-    """What was given by these, laid over it: never in a file."""
+    """Temporary roles that were added by `with_given`; they are never in a file."""
     files: Mapping[str, Any] = {}
-    """What its files say, by their names, as they were parsed."""
+    """Parsed content of its files, by their names."""
 
     @property
     def principals(self) -> Mapping[str, PrincipalEntry]:
-        """The principals it names."""
+        """Return the principals of the policy."""
         return self.credentials.principals
 
     def with_given(self, given: GivenRoles) -> Policy:
@@ -131,7 +130,7 @@ class _Digests(Struct, frozen=True):
 
 
 class _ReadParts(Struct):
-    """Parts of the last policy that was read; the digests by the names of its files."""
+    """Parts of the policy that was read last, and the digests of its files by name."""
 
     principals: PrincipalCache
     rules: RuleCache
@@ -149,7 +148,7 @@ class PolicyReader:
         self._reading = Lock()
 
     def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
-        """The policy that these files are, as `load` reads it. Raises `PolicyError`."""
+        """Return the policy of these files, as `load` reads it. Raises `PolicyError`."""
         with self._reading, uncollected():
             collector = _Collector(manifest, self._directory, self._labels, self._parts, self._sections)
             for document in self._cache.documents(files):
@@ -160,7 +159,7 @@ class PolicyReader:
         r"""Return credentials without those that these files revoke, before the rest of the files is read. A file that cannot be parsed
         revokes nothing.
 
-        A file in which the key is escaped (`"rev\x6fked":`) is not parsed for it: its revocations wait for the whole file.
+        A file with an escaped key (`"rev\x6fked":`) is not parsed here: its revocations take effect with the whole file.
         """
         sections = PrincipalSections(self._directory)
         for name in sorted(name for name, content in files.contents.items() if b"revoked" in content):
@@ -174,7 +173,7 @@ class PolicyReader:
 
 
 def load_credentials(directory: Path) -> PolicyCredentials:
-    """Only who is who, for which no catalog is needed. Raises `PolicyError` as `load` does."""
+    """Read only principals and credentials, which needs no catalog. Raises `PolicyError` as `load` does."""
     sections = PrincipalSections(directory)
     for document in documents(directory):
         sections.add(document, decode(document, (), FileShape, PolicyError))
@@ -187,10 +186,10 @@ def documents(directory: Path) -> Iterator[YamlDocument]:
 
 
 def _lists_digest(lists: Mapping[str, Any]) -> str:
-    """A digest that changes with keys and revocations. It is compared with others of this process alone, and so takes the fastest form."""
+    """Return a digest that changes with keys and revocations. It is compared only within this process, so it uses the fastest form."""
     try:
         return hashlib.sha256(_encode(lists)).hexdigest()
-    except (TypeError, ValueError, RecursionError):  # a value that is refused as soon as it is read
+    except (TypeError, ValueError, RecursionError):  # values that are rejected as soon as they are read
         return digest(encodable(lists))
 
 
@@ -224,7 +223,7 @@ class _Collector:
         self._disclosures: list[Disclosure] = []
         self._files: dict[str, Any] = {}
         self._digests: dict[str, _Digests] = {}
-        # What can only be checked when every file was read: (where, …).
+        # Checks that need all files: (where, …).
         self._roles: list[tuple[str, str]] = []
         self._rule_roles: list[tuple[YamlDocument, int, int, str]] = []
         self._own_roles: list[tuple[str, str]] = []
@@ -232,9 +231,11 @@ class _Collector:
         self._row_attributes: list[tuple[str, str]] = []
 
     def add(self, document: YamlDocument) -> None:
-        """Read one file into the policy. An empty file is probably incomplete or lost."""
+        """Read one file into the policy. An empty file is rejected, because it is probably incomplete or lost."""
         if document.data is None or document.data == {}:
-            raise PolicyError("says nothing", where=document.where(), suggestion="write a policy in it, or remove it")
+            raise PolicyError(
+                "says nothing", where=document.where(), suggestion="write a policy into the file, or remove it"
+            )
         file = decode(document, (), FileShape, PolicyError)
         lists = {name: value for name, value in document.data.items() if name in _KEY_SECTIONS}
         self._files[document.name] = content = {
@@ -266,7 +267,7 @@ class _Collector:
             self._add_egress(document, file.egress)
         if file.approvals is not None:
             if self._approval is not NOBODY:
-                raise PolicyError("approvals: stands in two files", where=document.where("approvals"))
+                raise PolicyError("approvals: is defined in two files", where=document.where("approvals"))
             self._approval = read_approval(document, file.approvals)
             named = enumerate(file.approvals.approvers)
             self._roles += [(document.where("approvals", "approvers", index), role) for index, role in named]
@@ -282,7 +283,7 @@ class _Collector:
         self._tests += [read_test(document, index, self._manifest) for index in range(len(file.tests))]
 
     def _digests_of(self, document: YamlDocument, content: Mapping[str, Any], lists: Mapping[str, Any]) -> _Digests:
-        """The digests of a file. Those of one that has not changed are known."""
+        """Return the digests of a file; those of an unchanged file are reused."""
         known = self._known.digests.get(document.name)
         if known is None or known.document is not document:
             said = digest(encodable(content)) if content else ""
@@ -290,10 +291,10 @@ class _Collector:
         return known
 
     def policy(self) -> Policy:
-        """The whole policy, once every reference between files was found to lead somewhere."""
+        """Return the whole policy, after checking all references between its files."""
         digests = self._known.digests = self._digests
         if not any(one.content for one in digests.values()):
-            message = "says nothing of who may do what"
+            message = "defines no rules and no principals"
             raise PolicyError(
                 message, where=f"{self._name}/", suggestion="write a policy; docs/reference/policy.md says how"
             )
@@ -314,7 +315,7 @@ class _Collector:
             for key in entry.keys:
                 for name in sorted(key.toolsets - self._toolsets.keys()):
                     raise PolicyError(
-                        f"the key is bound to the toolset '{bounded(name, 40)}', which there is not{nearest(name, self._toolsets)}",
+                        f"the key is bound to the toolset '{bounded(name, 40)}', which does not exist{nearest(name, self._toolsets)}",
                         where=key.where,
                     )
         return Policy(
@@ -360,7 +361,8 @@ class _Collector:
         )
 
     def _masked(self, source: str, scope: SqlScope) -> SqlScope:
-        """A database's scope with the columns masked that the policy redacts for one of its tools, and no sensitive ones sampled."""
+        """Return a database's scope where the columns that the policy redacts for one of its tools are masked, and sensitive columns are
+        not sampled."""
         tools = [tool for tool in self._manifest.tools.values() if tool.source == source]
         masks = {
             column.casefold(): item.replacement
@@ -390,7 +392,7 @@ class _Collector:
             draft = self._known.rules.read(document, index, self._manifest)
         rule = draft.rule
         if rule.id in self._rules or rule.id == "default":
-            raise PolicyError(f"the rule id '{rule.id}' is taken", where=rule.where)
+            raise PolicyError(f"the rule id '{rule.id}' is used twice", where=rule.where)
         self._rule_roles += [(document, index, *item) for item in enumerate(document.data["rules"][index]["to"])]
         wanted = frozenset[str]() if rule.consent is None else rule.consent.roles
         self._roles += [(document.where("rules", index, "approvers"), role) for role in sorted(wanted)]
@@ -424,7 +426,7 @@ class _Collector:
 
     def _add_egress(self, document: YamlDocument, given: EgressShape) -> None:
         if self._egress is not None:
-            raise PolicyError("egress: stands in two files", where=document.where("egress"))
+            raise PolicyError("egress: is defined in two files", where=document.where("egress"))
         for source in given.sources:
             if source not in self._manifest.sources:
                 known = nearest(source, self._manifest.sources)
@@ -458,7 +460,7 @@ class _Collector:
             for number, field in enumerate(given.fields):
                 if column_of(field) is None:
                     raise PolicyError(
-                        f"'{field}' names no column; for a database, write $..column",
+                        f"'{field}' does not end with a column; for a database, write $..column",
                         where=document.where(*path, "fields", number),
                     )
         self._redactions.append(redaction)
@@ -468,7 +470,7 @@ class _Collector:
 
 
 def _places(document: YamlDocument, texts: list[str], *path: str) -> frozenset[Place]:
-    """The places that a list below `egress` names."""
+    """Return the places that a list in `egress` names."""
     found = []
     for index, text in enumerate(texts):
         parsed = parse_allowed(text)

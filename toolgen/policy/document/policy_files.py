@@ -1,7 +1,7 @@
 """Policy files as bytes: read together, compared with those in force, and parsed once.
 
-A file that is gone, or that was cut, may be half of an edit. Nothing in it says so, but for an end marker: the last line `...` is the end
-of a document in YAML (https://yaml.org/spec/1.2.2/#914-explicit-documents), so a file that ends with it is whole.
+A missing or truncated file may be half of an edit. Only an end marker can tell: in YAML, the line `...` ends a document
+(https://yaml.org/spec/1.2.2/#914-explicit-documents), so a file with this last line is complete.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from toolgen.policy.document.incremental_parser import Entries, entries_of, pars
 __all__ = ["DocumentCache", "PolicyFiles", "incomplete", "read_files"]
 
 END = b"..."
-_VERSIONS = 2  # of one file that stay parsed: the one in force, and the pending one
+_VERSIONS = 2  # parsed versions that are cached per file: the one in force, and the pending one
 
 
 class PolicyFiles(Struct, frozen=True, kw_only=True):
-    """The content of each policy file by its name, and the name of their directory."""
+    """Content of each policy file by its name, and the name of their directory."""
 
     directory: str
     contents: Mapping[str, bytes]
 
     @property
     def digest(self) -> str:
-        """`sha256:…` over names and contents."""
+        """Return `sha256:…` over names and contents."""
         total = hashlib.sha256()
         for name, content in sorted(self.contents.items()):
             total.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest())
@@ -40,7 +40,8 @@ class PolicyFiles(Struct, frozen=True, kw_only=True):
 
 
 def read_files(directory: Path) -> PolicyFiles:
-    """Every *.yaml and *.yml of a directory. Raises `PolicyError` for what cannot be read, and for other files but notes (*.md)."""
+    """Read every *.yaml and *.yml of a directory. Raises `PolicyError` for files that cannot be read, and for any other files except notes
+    (*.md)."""
     name = f"{directory.name}/"
     try:
         found = sorted(directory.iterdir())
@@ -54,7 +55,7 @@ def read_files(directory: Path) -> PolicyFiles:
             continue
         if path.suffix not in {".yaml", ".yml"} or not path.is_file():
             raise PolicyError(
-                "is no policy file", where=f"{name}{path.name}", suggestion="name it *.yaml, or move it away"
+                "is not a policy file", where=f"{name}{path.name}", suggestion="name it *.yaml, or move it away"
             )
         try:
             contents[path.name] = read_file(path, MAX_FILE_SIZE)
@@ -65,7 +66,7 @@ def read_files(directory: Path) -> PolicyFiles:
 
 
 class _Parsed(Struct):
-    """A parsed version of a file. Its `entries` are looked for when the file is edited first."""
+    """Parsed version of a file. Its `entries` are computed when the file is edited for the first time."""
 
     content: bytes
     document: YamlDocument
@@ -73,19 +74,19 @@ class _Parsed(Struct):
 
 
 class DocumentCache:
-    """Parsed policy files by name and content: an edit of a file parses no other, and of that one the entries that changed.
+    """Cache of parsed policy files by name and content: after an edit, only the changed entries of the edited file are parsed.
 
-    Several threads may use it. Where two ask for the same content at once, both parse it.
+    Several threads may use it. If two need the same content at once, both parse it.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[_Parsed, ...]] = {}
 
     def documents(self, files: PolicyFiles) -> Iterator[YamlDocument]:
-        """The parsed files, in the order of their names. Raises `PolicyError` where there are none."""
+        """Return the parsed files, in the order of their names. Raises `PolicyError` if there are none."""
         if not files.contents:
             raise PolicyError(
-                "holds no policy (*.yaml)",
+                "contains no policy (*.yaml)",
                 where=f"{files.directory}/",
                 suggestion="write one; docs/reference/policy.md says how",
             )
@@ -104,7 +105,7 @@ class DocumentCache:
 
 
 def _parse(content: bytes, where: str, known: tuple[_Parsed, ...]) -> _Parsed:
-    """A file, parsed; with `known`, by what changed since. Raises `PolicyError`."""
+    """Parse a file; with `known`, only the changes since then. Raises `PolicyError`."""
     if known and len(content) <= MAX_FILE_SIZE:
         before = known[0]
         if before.entries is None:
@@ -115,8 +116,8 @@ def _parse(content: bytes, where: str, known: tuple[_Parsed, ...]) -> _Parsed:
 
 
 def incomplete(before: PolicyFiles, now: PolicyFiles) -> tuple[str, ...]:
-    """Why files may be half of an edit of those before, in sentences: a file is gone and is not found under another name, is the beginning
-    of what it was, or has lost its end marker."""
+    """Return the reasons why files may be half of an edit of those before, in sentences: a file is missing and was not renamed, is a
+    truncated version of the earlier file, or has lost its end marker."""
     kept, found = set(now.contents.values()), []
     for name, old in sorted(before.contents.items()):
         where, new = f"{before.directory}/{name}", now.contents.get(name)

@@ -27,7 +27,7 @@ __all__ = ["TestDraft", "finished_test", "read_test"]
 
 
 class TestDraft(Struct, frozen=True, kw_only=True):
-    """A test whose names of principals, rules and toolsets are only checked when every file was read."""
+    """Test whose names of principals, rules and toolsets are checked after all files were read."""
 
     __test__ = False  # pytest collects classes named Test…
 
@@ -70,7 +70,7 @@ def _context_test(given: TestShape, manifest: Manifest, where: str) -> TestDraft
         raise PolicyError("after: belongs to a test of a tool", where=where)
     read, arguments = resolved_context(manifest, given.prompt, given.resource, given.arguments)
     if given.expect == "ask" and (read is None or read.name not in manifest.tools):
-        raise PolicyError("nobody is asked about a prompt or resource: expect allow or deny", where=where)
+        raise PolicyError("prompts and resources are never approved by a person: expect allow or deny", where=where)
     if read is None:
         what = f"prompt '{given.prompt}'{nearest(given.prompt, manifest.prompts)}" if given.prompt else "such resource"
         raise PolicyError(f"there is no {what}", where=where)
@@ -125,7 +125,7 @@ def _party(given: str | UserShape, credentials: PolicyCredentials, where: str) -
 
 
 def _user(given: UserShape, credentials: PolicyCredentials, where: str) -> Principal:
-    """The user with these claims. A claim that nothing reads would be a test of something else than it says."""
+    """Return the user with these claims. A claim that the policy does not read is an error, because the test would not test it."""
     issuer = credentials.issuers.get(given.issuer)
     if issuer is None:
         raise PolicyError(

@@ -53,8 +53,8 @@ _CLAIM_KINDS = frozenset({"string", "integer", "number", "boolean", "array"})
 
 
 class _KeyFile(Struct):
-    """Keys of a file as it was parsed: each with its part of the file and whose it is, those of each principal, and the owner of each
-    digest. `repeats`: a digest is there more than once."""
+    """Keys of a parsed file: each with its part of the file and its owner, the keys of each principal, and the owner of each digest.
+    `repeats`: a digest occurs more than once."""
 
     document: YamlDocument
     keys: list[tuple[object, str, ApiKey]] = []
@@ -64,7 +64,8 @@ class _KeyFile(Struct):
 
 
 class _ReadEntry(Struct, frozen=True):
-    """Principal as its part of a file was read, and whom it acts for, where nothing else (a key set, a certificate) is read for it."""
+    """Principal as it was read from its part of a file, and whom it acts for; only for principals without other inputs (a key set, a
+    certificate)."""
 
     part: object
     where: str
@@ -72,21 +73,21 @@ class _ReadEntry(Struct, frozen=True):
 
 
 class PrincipalCache:
-    """Principals and keys of the last policy that was read. Of an edited policy, only those whose part of a file is another object are
-    read again, and a principal of whom the policy says the same is the same object.
+    """Cache of the principals and keys of the policy that was read last. Of an edited policy, only those whose part of the file is another
+    object are read again, and an unchanged principal is the same object.
 
-    A policy that cannot be used changes nothing for the next one.
+    A policy that cannot be used does not change the cache.
     """
 
     def __init__(self) -> None:
         self.files: dict[str, _KeyFile] = {}
         self.read: dict[str, _ReadEntry] = {}
         self.finished: dict[str, tuple[PrincipalEntry, PrincipalEntry]] = {}
-        """The entry of a principal, and the same with the keys of the lists."""
+        """Entry of a principal, and the same entry with the keys of the lists."""
 
 
 class PrincipalSections:
-    """Gathers these sections from the files of one policy. `directory` is where paths in them begin."""
+    """Collector of these sections from the files of one policy. `directory` is the base of relative paths in them."""
 
     def __init__(self, directory: Path, cache: PrincipalCache | None = None) -> None:
         self._directory = directory
@@ -100,14 +101,14 @@ class PrincipalSections:
         self.revoked_owners: dict[str, str] = {}
         self.revoked_certificates: list[CertificateRevocation] = []
         self.revoked_principals: dict[str, float] = {}
-        self._owners: dict[str, str] = {}  # of each key's digest
-        self._shown: dict[str | tuple[str, str], str] = {}  # with certificates of this fingerprint, or these names
+        self._owners: dict[str, str] = {}  # by digest of a key
+        self._shown: dict[str | tuple[str, str], str] = {}  # by fingerprint, or by the names of subject and issuer
         self._managed: dict[str, list[ApiKey]] = {}
         self._rules: list[tuple[str, TokenRule]] = []
         self._actors: list[tuple[YamlDocument, str, str]] = []
 
     def add(self, document: YamlDocument, file: FileShape) -> None:
-        """Reads these sections of one file. Raises `PolicyError` with file and line."""
+        """Read these sections of one file. Raises `PolicyError` with file and line."""
         for name in file.principals:
             self._add_principal(document, name)
         for name in file.issuers:
@@ -118,13 +119,13 @@ class PrincipalSections:
             self.add_revoked(document, index)
 
     def finished(self) -> PolicyCredentials:
-        """All of them, once they were found to fit together."""
+        """Return all of them, after checking that they are consistent."""
         for name, keys in self._managed.items():
             if name not in self.principals:
                 raise PolicyError(
                     f"there is no principal '{name}'{nearest(name, self.principals)}",
                     where=keys[0].where,
-                    suggestion=f"take its keys away with `toolgen keys revoke --all {name}`",
+                    suggestion=f"revoke its keys with `toolgen keys revoke --all {name}`",
                 )
         for name in self.principals:
             if (prefix := name.partition(":")[0]) != name and prefix in self.issuers:
@@ -140,7 +141,7 @@ class PrincipalSections:
         return replace(self.taken(), principals=MappingProxyType(principals), issuers=MappingProxyType(self.issuers))
 
     def taken(self) -> PolicyCredentials:
-        """Return the revocations alone, without any principal or issuer."""
+        """Return only the revocations, without principals and issuers."""
         return PolicyCredentials(
             principals=MappingProxyType({}),
             issuers=MappingProxyType({}),
@@ -152,7 +153,7 @@ class PrincipalSections:
         )
 
     def managed_keys(self) -> frozenset[str]:
-        """The digests of the keys in lists that `toolgen keys` writes."""
+        """Return the digests of the keys in lists that `toolgen keys` writes."""
         return frozenset(key.sha256 for keys in self._managed.values() for key in keys)
 
     def roles(self) -> frozenset[str]:
@@ -199,7 +200,7 @@ class PrincipalSections:
             token = self._token(entry.jwt, document, (*path, "jwt"))
             if entry.jwt.subject is None:
                 raise PolicyError(
-                    "jwt: needs a subject, or every user of the issuer would be this one principal",
+                    "jwt: needs a subject, because otherwise every user of the issuer would be this principal",
                     where=document.where(*path, "jwt"),
                     suggestion="for a principal for each user, list the issuer under issuers:",
                 )
@@ -232,7 +233,7 @@ class PrincipalSections:
         return None if known.entry.keys else _ReadEntry(part, where, known.entry)
 
     def _take(self, document: YamlDocument, read: _ReadEntry) -> None:
-        """Adds a principal."""
+        """Add a principal."""
         entry = read.entry
         for key in entry.keys:
             self._own(key, entry.id)
@@ -250,7 +251,7 @@ class PrincipalSections:
         entry = decode(document, path, IssuerShape, PolicyError)
         if entry.jwt.subject is not None:
             raise PolicyError(
-                "a subject stands at a principal; each user of an issuer is one of its own",
+                "a subject belongs to a principal; each user of an issuer is a separate principal",
                 where=document.where(*path, "jwt", "subject"),
             )
         issuer = IssuerEntry(
@@ -261,7 +262,7 @@ class PrincipalSections:
             attributes=MappingProxyType(dict(entry.attributes)),
         )
         if not issuer.all_roles:
-            raise PolicyError("gives its users no role, so no rule could speak of them", where=where)
+            raise PolicyError("gives its users no role, so no rule could apply to them", where=where)
         self.issuers[name] = issuer
 
     def _add_keys(self, document: YamlDocument) -> None:
@@ -275,7 +276,7 @@ class PrincipalSections:
         self._files[document.name] = found
 
     def _keys_of(self, document: YamlDocument) -> _KeyFile:
-        """The keys of a file. Those that it had before are not read again."""
+        """Return the keys of a file. Keys that were read before are reused."""
         before = self._cache.files.get(document.name)
         if before is not None and before.document is document:
             return before
@@ -312,7 +313,7 @@ class PrincipalSections:
         return given.principal, key
 
     def add_revoked(self, document: YamlDocument, index: int) -> None:
-        """Reads one entry of `revoked:`. Raises `PolicyError`."""
+        """Read one entry of `revoked:`. Raises `PolicyError`."""
         path = ("revoked", index)
         where = document.where(*path)
         given = decode(document, path, RevokedShape, PolicyError)
@@ -320,7 +321,7 @@ class PrincipalSections:
         named = (given.key, given.certificate, given.principal)
         if sum(item is not None for item in named) + (of_token != (None, None, None, None)) != 1:
             raise PolicyError(
-                "revokes either a key, or a certificate, or tokens by issuer, jwt_id, subject or before, or a principal",
+                "must revoke either a key, or a certificate, or tokens by issuer, jwt_id, subject or before, or a principal",
                 where=where,
             )
         if given.of is not None and given.key is None:
@@ -360,13 +361,13 @@ class PrincipalSections:
             sign_in=_texts(given.sign_in),
         )
         if both := rule.audience & rule.sign_in:
-            message = f"'{min(both)}' is an audience of calls too; under sign_in: it counts for signing in to the console alone"
+            message = f"'{min(both)}' is also an audience of calls; an audience under sign_in: is only for signing in to the console"
             raise PolicyError(message, where=document.where(*path, "sign_in"))
         self._rules.append((document.where(*path), rule))
         return rule
 
     def _check_actors(self) -> None:
-        """Each entry of acts_for is a principal, or a user of an issuer that there is."""
+        """Check that each entry of acts_for is a principal of the policy, or a user of an issuer of the policy."""
         for document, name, actor in self._actors:
             issuer, colon, subject = actor.partition(":")
             user = bool(colon and subject) and issuer in self.issuers
@@ -381,7 +382,9 @@ class PrincipalSections:
         for where, rule in self._rules:
             first = known.setdefault(rule.issuer, rule)
             if (first.jwks, first.algorithms) != (rule.jwks, rule.algorithms):
-                raise PolicyError(f"the issuer {rule.issuer} has other jwks or algorithms elsewhere", where=where)
+                raise PolicyError(
+                    f"the issuer {rule.issuer} has different jwks or algorithms in another place", where=where
+                )
         taken: dict[tuple[str, str, str], str] = {}
         named = [(entry.id, entry.subject, entry.token) for entry in self.principals.values() if entry.token]
         whole = [(f"issuers.{entry.name}", "", entry.token) for entry in self.issuers.values()]
@@ -488,9 +491,9 @@ def _key_set(text: str, directory: Path, where: str) -> str:
         raise PolicyError("jwks: is neither a URL nor a file", where=where)
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(host)):
         raise PolicyError(
-            "jwks: must be https, because anyone who can change these keys can be anybody",
+            "jwks: must be https, because whoever changes these keys can impersonate every user",
             where=where,
-            suggestion="http is for loopback addresses alone",
+            suggestion="http is only for loopback addresses",
         )
     return text
 

@@ -1,4 +1,4 @@
-"""The rules of policy files: read one by one, and finished once every name that they may use is known."""
+"""Rules of policy files: read one by one, and completed when all names that they may use are known."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _BINDABLE = frozenset({"principal", "user", "tool"})
 
 
 class RuleDraft(Struct, frozen=True, kw_only=True):
-    """Rule whose expressions are still text, with its tools and the places of its parts. A rule about tools that are added later has
-    none, and becomes a part of the policy when it has."""
+    """Rule whose expressions are still text, with its tools and the places of its parts. A rule about tools that are added later has no
+    tools yet, and joins the policy when it has."""
 
     rule: Rule
     tools: Mapping[str, Tool]
@@ -78,7 +78,7 @@ def read_rule(document: YamlDocument, index: int, manifest: Manifest) -> RuleDra
             raise PolicyError(f"rule {given.id}: arguments: {fault}", where=document.where(*path, "arguments"))
     if given.bind and (given.verdict == "deny" or given.shadow):
         kind = "denies" if given.verdict == "deny" else "is a shadow"
-        raise PolicyError(f"rule {given.id} {kind}, and so can bind nothing", where=document.where(*path, "bind"))
+        raise PolicyError(f"rule {given.id} {kind}, so bind: is not allowed", where=document.where(*path, "bind"))
     for argument in given.bind:
         for tool in about.values():
             if fault := bind_fault(tool, argument):
@@ -86,7 +86,7 @@ def read_rule(document: YamlDocument, index: int, manifest: Manifest) -> RuleDra
                 raise PolicyError(
                     f"rule {given.id}: bind: {fault}{nearest(argument, known)}",
                     where=document.where(*path, "bind", argument),
-                    suggestion="a rule binds its arguments for every tool it is about; give the others a rule of their own",
+                    suggestion="a rule binds its arguments for all of its tools; write a separate rule for the other tools",
                 )
     rule = Rule(
         id=given.id,
@@ -132,7 +132,7 @@ def read_allowances(
     where = document.where(*path, "allow")
     if given.verdict == "deny" or given.shadow:
         kind = "denies" if given.verdict == "deny" else "is a shadow"
-        raise PolicyError(f"rule {given.id} {kind}, and so allows no requests", where=where)
+        raise PolicyError(f"rule {given.id} {kind}, so allow: is not allowed", where=where)
     if isinstance(given.allow, list):
         shapes = dict.fromkeys(given.allow, AllowanceShape())
     else:
@@ -143,7 +143,7 @@ def read_allowances(
             raise PolicyError(
                 f"rule {given.id}: allow: none of its tools may request {kind} of its caller",
                 where=where,
-                suggestion="the source says what its server is offered: mcp: {allow: [sampling, elicitation, roots]}",
+                suggestion="set the requests that the server may send at its source: mcp: {allow: [sampling, elicitation, roots]}",
             )
     return {kind: _allowance(given.id, kind, shape, where) for kind, shape in shapes.items()}
 
@@ -166,7 +166,7 @@ def _read_pending_after(given: RuleShape, where: str) -> float | None:
         return None
     if given.verdict == "deny" or given.shadow:
         kind = "denies" if given.verdict == "deny" else "is a shadow"
-        raise PolicyError(f"rule {given.id} {kind}, and so takes no pending_after:", where=where)
+        raise PolicyError(f"rule {given.id} {kind}, so pending_after: is not allowed", where=where)
     seconds = parse_duration(given.pending_after)
     if seconds is None or seconds > MAX_PENDING_AFTER_S:
         raise PolicyError(f"rule {given.id}: pending_after: takes 0s to 1h, like 30s", where=where)
@@ -180,7 +180,7 @@ def read_labels(document: YamlDocument, index: int, manifest: Manifest) -> Mappi
     for number, label in enumerate(given.add):
         if not _LABEL.match(label):
             raise PolicyError(
-                f"'{label}' is no label: a letter, then letters, digits, - or _",
+                f"'{label}' is not a valid label: write a letter, then letters, digits, - or _",
                 where=document.where(*path, "add", number),
             )
     return {tool.name: frozenset(given.add) for tool in matched(given.tools, manifest, document, (*path, "tools"))}
@@ -191,7 +191,8 @@ def read_toolset(document: YamlDocument, name: str, manifest: Manifest) -> Tools
     path = ("toolsets", name)
     if not _LABEL.match(name):
         raise PolicyError(
-            f"'{name}' is no name of a toolset: a letter, then letters, digits, - or _", where=document.where(*path)
+            f"'{name}' is not a valid name of a toolset: write a letter, then letters, digits, - or _",
+            where=document.where(*path),
         )
     given = decode(document, path, ToolsetShape, PolicyError)
     effects = frozenset(Effect if isinstance(given.effects, msgspec.UnsetType) else given.effects)
@@ -210,7 +211,7 @@ def read_toolset(document: YamlDocument, name: str, manifest: Manifest) -> Tools
 def read_earlier(
     document: YamlDocument, path: tuple[str | int, ...], given: TestShape, manifest: Manifest
 ) -> tuple[EarlierCall, ...]:
-    """The calls that a test says were made before. Raises `PolicyError`."""
+    """Return the earlier calls of a test. Raises `PolicyError`."""
     places = (document.where(*path, "after", index) for index in range(len(given.after)))
     return tuple(earlier_call(call, manifest, where=where) for call, where in zip(given.after, places, strict=True))
 
@@ -227,7 +228,7 @@ def earlier_call(given: EarlierShape, manifest: Manifest, *, where: str) -> Earl
 
 
 class _ParsedRule(Struct):
-    """Rule as it was read last: of this part of a file, about the tools of this catalog, and compiled within this scope, where it was."""
+    """Cached rule: the part of the file that it was read from, and the catalog and scope that it was checked and compiled with."""
 
     part: object
     manifest: Manifest
@@ -237,10 +238,10 @@ class _ParsedRule(Struct):
 
 
 class RuleCache:
-    """Rules of the last policy that was read. Of an edited policy, only rules whose part of a file is another object are read again, and
-    rules whose expressions may name something else are checked again. A rule that says the same is the same object.
+    """Cache of the rules of the policy that was read last. Of an edited policy, only rules whose part of the file is another object are
+    read again, and rules whose expressions may use changed names are checked again. An unchanged rule is the same object.
 
-    A policy is read by `read` for each rule and then by `finish`; a policy that cannot be used changes nothing for the next one.
+    Call `read` for each rule and then `finish`; a policy that cannot be used does not change the cache.
     """
 
     def __init__(self) -> None:
@@ -250,7 +251,7 @@ class RuleCache:
         self._whole: CelScope | None = None
 
     def begin(self) -> None:
-        """Begins to read a policy."""
+        """Start reading a policy."""
         self._now = {}
 
     def read(self, document: YamlDocument, index: int, manifest: Manifest) -> RuleDraft:
@@ -266,9 +267,10 @@ class RuleCache:
         return draft
 
     def finish(self, drafts: Iterable[RuleDraft], whole: CelScope) -> tuple[Rule, ...]:
-        """The rules with their expressions compiled; `whole` is what expressions about all tools may name. Raises `PolicyError`."""
+        """Return the rules with their expressions compiled; `whole` are the names that expressions about all tools may use. Raises
+        `PolicyError`."""
         if whole == self._whole:
-            whole = self._whole  # identifies the rules that were compiled within it
+            whole = self._whole  # identity of the scope that rules were compiled with
         expressions = dict[str, Expression]()
         known = ChainMap(expressions, self._expressions)
         found = tuple(self._finished(draft, whole, known) for draft in drafts)
@@ -291,7 +293,7 @@ class RuleCache:
 
 
 def _moved(draft: RuleDraft, document: YamlDocument, index: int) -> RuleDraft:
-    """The draft of the same text on other lines."""
+    """Return the draft for the same text on other lines."""
     path = ("rules", index)
     return replace(
         draft,
@@ -302,7 +304,7 @@ def _moved(draft: RuleDraft, document: YamlDocument, index: int) -> RuleDraft:
 
 
 def finished(draft: RuleDraft, whole: CelScope, known: Mapping[str, Expression]) -> Rule:
-    """The rule with its expressions compiled, or taken from those `known` by their text. Raises `PolicyError`."""
+    """Return the rule with its expressions compiled, or reused from `known` by their text. Raises `PolicyError`."""
     if draft.when is None and not draft.bind:
         return draft.rule
     scope = replace(whole, tools=draft.tools)
@@ -323,12 +325,12 @@ def _bound(draft: RuleDraft, argument: str, scope: CelScope, known: Mapping[str,
         )
     if argument in draft.rule.tell and "tool" in expression.variables:
         raise PolicyError(
-            f"rule {draft.rule.id}: tell: {argument} depends on the tool, and what depends on principal or user can be told",
+            f"rule {draft.rule.id}: tell: {argument} depends on the tool; only values that depend on principal or user can be disclosed",
             where=where,
         )
     if not expression.variables:
         raise PolicyError(
-            f"rule {draft.rule.id}: bind: {argument} would be the same for everybody",
+            f"rule {draft.rule.id}: bind: {argument} would have the same value for all callers",
             where=where,
             suggestion=f"set it from principal or user; `arguments: {{properties: {{{argument}: {{const: …}}}}}}` fixes a value",
         )

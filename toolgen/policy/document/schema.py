@@ -1,4 +1,4 @@
-"""The keys and types a policy file may have (docs/reference/policy-keys.md); other modules give them their meaning."""
+"""Schema of policy files: keys and types (docs/reference/policy-keys.md); other modules define their meaning."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
 _Scope: TypeAlias = Annotated[
     str, msgspec.Meta(pattern=r"\A[\x21\x23-\x5b\x5d-\x7e]{1,128}\Z")
 ]  # RFC 6749, section 3.3
-# As policy/credentials.py lists them; a test holds the two against each other.
+# Equal to the list in policy/credentials.py; a test compares them.
 _Algorithm: TypeAlias = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]

@@ -1,6 +1,6 @@
 """Selectors of tools in policies: globs of names, and tags, operationIds, paths and methods of the description.
 
-Each is resolved to tools when the policy is loaded, so that a call asks for a set and nothing else.
+Selectors are resolved to tools when the policy is loaded, so a call only needs a lookup in a set.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _Path = tuple[str | int, ...]
 
 
 class ToolSelection(Struct, frozen=True, kw_only=True):
-    """The tools that all selectors of a part of a policy match.
+    """Tools that all selectors of a part of a policy match.
 
-    `patterns` are its globs of names where it has no other selectors, and () otherwise. `later`: it can only be about tools that a program
-    adds while the gateway runs.
+    `patterns` are its globs of names if it has no other selectors, and () otherwise. `later`: it can only match tools that a program adds
+    while the gateway runs.
     """
 
     tools: tuple[Tool, ...]
@@ -67,7 +67,7 @@ def selected(given: SelectorShape, manifest: Manifest, document: YamlDocument, p
         found = {one: tool for one, tool in found.items() if one in having}
     if not found:
         listed = ", ".join((*(("tools",) if names is not None else ()), *others))
-        raise PolicyError(f"no tool has all that is asked for ({listed})", where=document.where(*path))
+        raise PolicyError(f"no tool matches all selectors ({listed})", where=document.where(*path))
     return ToolSelection(tools=tuple(found.values()), patterns=())
 
 
@@ -94,7 +94,7 @@ def come_later(patterns: Iterable[str], manifest: Manifest) -> bool:
 def _having(
     selector: str, values: Sequence[str], manifest: Manifest, document: YamlDocument, path: _Path
 ) -> frozenset[str]:
-    """The names of the tools that one selector matches."""
+    """Return the names of the tools that one selector matches."""
     known: dict[str, list[str]] = {}
     for tool in manifest.tools.values():
         for word in _READERS[selector](tool):

@@ -1,4 +1,4 @@
-"""Tools that get values back in the place of tokens (`tokens:`)."""
+"""Tools that receive values in place of tokens (`tokens:`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_tokens(document: YamlDocument, index: int, manifest: Manifest) -> Token
     for number, kind in enumerate(given.kinds):
         if not KIND.match(kind):
             raise PolicyError(
-                f"'{bounded(kind, 60)}' is no kind of values", where=document.where(*path, "kinds", number)
+                f"'{bounded(kind, 60)}' is not a kind of values", where=document.where(*path, "kinds", number)
             )
     known = {name for tool in tools for name in tool.input_schema.get("properties", {})}
     for number, name in enumerate(given.arguments):

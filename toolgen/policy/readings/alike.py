@@ -1,4 +1,4 @@
-"""Schemas of a rule that treat a number and its text alike: a schema that names `"7"` also names 7, and the other way round."""
+"""Schemas of a rule that treat a number and its text as equal: a schema that lists `"7"` also accepts 7, and vice versa."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MAPS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas
 
 
 def alike(schema: Schema) -> dict[str, Any]:
-    """The schema with both spellings of every value that `const` and `enum` name, and numbers wherever text of any kind will do.
+    """Return the schema with both notations of every value in `const` and `enum`, and with numbers wherever any text is valid.
 
-    What it says of a number's size, and of a text's form, stays: each spelling is held against its own.
+    Bounds of numbers and patterns of texts stay: each notation is checked against its own.
     """
     made = {keyword: _below(keyword, value) for keyword, value in schema.items()}
     if "const" in made:
@@ -50,7 +50,7 @@ def _schema(value: Any) -> Any:
 
 
 def _both(value: Json) -> list[Json]:
-    """A value, and the same with text for every number in it, and with numbers for every text that says one."""
+    """Yield a value, the same value with text for every number, and the same value with numbers for every numeric text."""
     return distinct([value, _texts(value), _numbers(value)])
 
 

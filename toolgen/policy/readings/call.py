@@ -1,4 +1,4 @@
-"""The readings of a whole call: made ready for each tool, so that a call with one reading alone pays next to nothing."""
+"""Interpretations of a whole call: prepared for each tool, so that a call with a single interpretation costs almost nothing."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ _MAX_PLANS = 20_000
 class Weight(IntEnum):
     """Weight of an interpretation. Rules that deny or ask count all interpretations."""
 
-    DEFAULT = 0  # what a service that keeps to its description takes instead of nothing: no rule that allows heeds it
-    LITERAL = 1  # another way to write the same: what narrows an allow has to accept it, its condition is not asked
-    MEANT = 2  # heeded by every rule
+    DEFAULT = 0  # value that a service substitutes for a missing argument: not used for rules that allow
+    LITERAL = 1  # another notation of the same value: the schema of a rule that allows has to accept it, its condition is not evaluated
+    MEANT = 2  # used for every rule
 
 
 class CallInterpretations(Struct, frozen=True):
-    """Arguments as they can be read, and what that counts for."""
+    """Interpretation of the arguments, and its weight."""
 
     arguments: JsonObject
     weight: Weight
 
 
 class Readings(Struct, frozen=True):
-    """Meanings that the arguments of one call can have.
+    """Possible interpretations of the arguments of one call.
 
-    `base` has what is read in one way, `choices` the readings of each argument that has several, `defaults` what those left out become.
+    `base` has the arguments with a single interpretation, `choices` the interpretations of each other argument, `defaults` the values of
+    missing arguments.
     """
 
     base: JsonObject
@@ -54,7 +55,7 @@ class Readings(Struct, frozen=True):
         return not names.isdisjoint(self.choices) or not names.isdisjoint(self.defaults)
 
     def of(self, names: frozenset[str] | None) -> Iterator[CallInterpretations]:
-        """Every reading, as far as arguments of these names (any, for None) differ. Raises `TooManyReadingsError`."""
+        """Return every interpretation, as far as arguments with these names (any, for None) differ. Raises `TooManyReadingsError`."""
         open_ = [name for name in self.choices if names is None or name in names]
         if prod(len(self.choices[name]) for name in open_) > MAX_COUNT:
             raise TooManyReadingsError(open_)
@@ -83,13 +84,13 @@ class Readings(Struct, frozen=True):
 
 
 class _Plan(Protocol):
-    """Interpretation of the arguments of one tool; None where they have one reading, as they are written."""
+    """Interpretation plan for the arguments of one tool; None if they have a single interpretation, as written."""
 
     def read(self, arguments: JsonObject) -> Readings | None: ...
 
 
 def readings_of(tool: Tool, arguments: JsonObject) -> Readings | None:
-    """Meanings of the arguments to the tool's service; None if they mean what is written and nothing else."""
+    """Return the interpretations of the arguments by the tool's service; None if there is only the written one."""
     return reader_of(tool)(arguments)
 
 
@@ -106,9 +107,9 @@ def reader_of(tool: Tool) -> Callable[[JsonObject], Readings | None]:
 
 
 def amounts(readings: Readings | None, arguments: JsonObject) -> JsonObject:
-    """The arguments as sums over earlier calls take them: the one number that a value can be, and what was left out as its default.
+    """Return the arguments for sums over earlier calls: the only number that a value can be, and the default of a missing argument.
 
-    A value that can be several numbers stays as it is written, where it is none and its sum unknown.
+    A value that can be several numbers stays as written; then it is no number, and its sum is unknown.
     """
     if readings is None:
         return arguments
@@ -123,7 +124,7 @@ def amounts(readings: Readings | None, arguments: JsonObject) -> JsonObject:
     return found
 
 
-_PLANS: dict[str, _Plan] = {}  # by digest: a tool with the same one is the same tool
+_PLANS: dict[str, _Plan] = {}  # by digest: equal digests mean equal tools
 
 
 def _planned(tool: Tool) -> _Plan:

@@ -13,15 +13,15 @@ __all__ = ["LiteralForms", "coerced", "is_coerced", "is_open"]
 
 
 class LiteralForms(Enum):
-    """The ways to write what stands for a number and for text."""
+    """Notations of a number and of text."""
 
-    MEANT = auto()  # as the type has it: an ID is text, a scalar of large numbers is a number
+    MEANT = auto()  # by the type: an ID is text, a scalar of large numbers is a number
     TEXT = auto()
     NUMBER = auto()
 
 
 def coerced(shape: SchemaShape, value: Json) -> list[Json]:
-    """The value as a service takes it, and then in its other spellings."""
+    """Yield the value as a service coerces it, and then in its other notations."""
     return distinct(_spelled(shape, value, spelling) for spelling in LiteralForms)
 
 

@@ -29,38 +29,38 @@ class SchemaShape:
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The types of its values, `number` with `integer`."""
+        """Return the types of its values; `number` comes with `integer`."""
         return kinds(self._schema, self._root)
 
     @cached_property
     def scalars(self) -> frozenset[str]:
-        """The types of its values that are neither objects nor arrays; integers are no type beside numbers."""
+        """Return the types of its values that are neither objects nor arrays; integers are included in numbers."""
         found = self.kinds & SCALARS
         return found - {"integer"} if "number" in found else found
 
     @cached_property
     def twofold(self) -> bool:
-        """True if a number and its text are both valid here."""
+        """Return True if a number and its text are both valid here."""
         return "string" in self.kinds and not self.kinds.isdisjoint(_NUMBERS)
 
     @cached_property
     def identifies(self) -> bool:
-        """True if the place is an ID as in GraphQL: accepted as text and as an integer, and always text (spec, section 3.5.5)."""
+        """Return True if the place is an ID as in GraphQL: accepted as text and as an integer, and always text (spec, section 3.5.5)."""
         return self.kinds - {"null"} == {"string", "integer"} and not any("pattern" in one for one in self._parts)
 
     @cached_property
     def counts(self) -> bool:
-        """True if the place is a number that may be written as text, like scalars of large or exact numbers."""
+        """Return True if the place is a number that may be written as text, like scalars of large or exact numbers."""
         return not self.identifies and self.kinds - {"null"} <= {"string", "integer", "number"}
 
     @cached_property
     def _parts(self) -> tuple[Mapping[str, Any], ...]:
-        """The schemas that say something of the same value."""
+        """Return the schemas that apply to the same value."""
         return tuple(_applied(self._schema, self._root, 0))
 
     @cached_property
     def defaults(self) -> JsonObject:
-        """Default values of missing members."""
+        """Return the default values of missing members."""
         return {
             name: one["default"]
             for part in self._parts
@@ -70,7 +70,7 @@ class SchemaShape:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The members that it names."""
+        """Return the members that the schema names."""
         return tuple(dict.fromkeys(name for part in self._parts for name in _mapping(part.get("properties"))))
 
     @cached_property
@@ -109,7 +109,7 @@ class SchemaShape:
         return self._validator is None or self._validator.accepts({"value": value})
 
     def filled(self, value: Json, depth: int = 0) -> Json:
-        """The value with every default below it; the very same object where there is none."""
+        """Return the value with every default below it; the same object if there is none."""
         if depth > _MAX_DEPTH or isinstance(value, (str, bool, int, float)) or value is None:
             return value
         if isinstance(value, Mapping):

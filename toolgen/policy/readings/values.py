@@ -18,12 +18,12 @@ ALL = frozenset({"string", "integer", "number", "boolean", "object", "array", "n
 SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_NUMBER_LENGTH = 310
-_MAX_JSON_LENGTH = 65_536  # in a text
+_MAX_JSON_LENGTH = 65_536  # maximum in a text
 _REFERENCES = 16
 
 
 def kinds(schema: object, root: Schema, depth: int = 0) -> frozenset[str]:
-    """The JSON types that a schema's values may have, as far as it says; `number` has the integers among its values."""
+    """Return the JSON types that a schema's values may have, as far as it states them; `number` includes integers."""
     if schema is False:
         return frozenset()
     if not isinstance(schema, Mapping) or depth > _REFERENCES:
@@ -66,7 +66,7 @@ def _declared(types: Iterable[str]) -> frozenset[str]:
 
 
 def text_of(value: Json) -> str:
-    """A value as requests write it where there is only text: booleans as `true`, numbers as JSON writes them, all else as JSON."""
+    """Return the text of a value in requests: `true` for booleans, the JSON form for numbers and all other values."""
     match value:
         case str():
             return value
@@ -79,7 +79,7 @@ def text_of(value: Json) -> str:
         case _:
             try:
                 return file_json(value, _plain).decode()
-            except (TypeError, ValueError, RecursionError):  # half a surrogate pair, say
+            except (TypeError, ValueError, RecursionError):  # half a surrogate pair, for example
                 return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
 
 
@@ -88,7 +88,7 @@ def _plain(value: object) -> object:
 
 
 def number_of(text: str) -> int | float | None:
-    """The number that a service may read in a text, generously (`7`, ` 7`, `+7`, `07`, `7.0`, `70e-1`); None where there is none."""
+    """Return the number that a lenient service may read from a text (`7`, ` 7`, `+7`, `07`, `7.0`, `70e-1`); None if there is none."""
     begins = text.strip()[:1]
     if len(text) > _MAX_NUMBER_LENGTH or not (begins.isdigit() or begins in {"+", "-", "."}):
         return None
@@ -132,7 +132,7 @@ def _json(text: str, allowed: frozenset[str]) -> Json:
 
 
 def distinct(values: Iterable[Json]) -> list[Json]:
-    """The values without those that are the same JSON as one before (`1` and `true` are equal to Python, and not the same)."""
+    """Return the values without duplicates as JSON (`1` and `true` are equal in Python, but not in JSON)."""
     found: dict[tuple[str, str], Json] = {}
     for value in values:
         found.setdefault((json_type(value), text_of(value)), value)

@@ -24,12 +24,12 @@ from toolgen.policy.readings.values import distinct, parsed, text_of
 __all__ = ["ABSENT", "MAX_COUNT", "ReadValue", "TooManyReadingsError", "WireForm", "meanings", "places"]
 
 ABSENT = msgspec.UNSET
-"""Nothing is sent of it, so to the service it was left out."""
+"""Marker for an argument of which nothing is sent: the service treats it as missing."""
 
 MAX_COUNT = 64
-"""How many readings of one call a rule is asked about."""
+"""Maximum number of interpretations of one call that a rule is evaluated for."""
 
-_MAX_PARTS = 10_000  # of a list whose parts may each be read in several ways
+_MAX_PARTS = 10_000  # maximum items of a list whose parts may have several interpretations
 
 _DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|", "tabDelimited": "\t"}
 _FORM = "application/x-www-form-urlencoded"
@@ -40,7 +40,7 @@ ReadValue: TypeAlias = "Json | msgspec.UnsetType"
 
 
 class TooManyReadingsError(Exception):
-    """A call can be read in more ways than a rule is asked about. The text says which arguments leave it open."""
+    """Call with more interpretations than rules are evaluated for. The text names the ambiguous arguments."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(f"{', '.join(sorted(names))} can be read in more than {MAX_COUNT} ways")
@@ -49,22 +49,22 @@ class TooManyReadingsError(Exception):
 class WireText(Enum):
     """The ways in which a value becomes text."""
 
-    PAIRS = auto()  # a `name=text` for each item or member
+    PAIRS = auto()  # `name=text` for each item or member
     JOINED = auto()  # one text, its items or members joined
-    DEEP = auto()  # a `name[member]=text` for each leaf
-    TEXT = auto()  # one text; what is nested is JSON in it
-    FORM = auto()  # an object whose members are fields, each written in a way of its own
-    EXACT = auto()  # JSON or a file, which has one reading
+    DEEP = auto()  # `name[member]=text` for each leaf
+    TEXT = auto()  # one text; nested values are JSON in it
+    FORM = auto()  # object whose members are fields, each with its own notation
+    EXACT = auto()  # JSON or a file, which has one interpretation
 
 
 _UNSENT = frozenset({WireText.PAIRS, WireText.JOINED, WireText.DEEP})
 
 
 class WireForm(Struct, frozen=True, kw_only=True):
-    """Notation of one argument, or one field of a form, and what the description says of it.
+    """Notation of one argument, or one field of a form, and its description.
 
-    `named`: members of an object are joined as `name=value`. `whole`: an object is one text of JSON and not a pair for each member.
-    `empty`: a list or an object with nothing in it is sent, as no text. `parts` say how the fields of a form are written.
+    `named`: members of an object are joined as `name=value`. `whole`: an object is one JSON text and not a pair for each member. `empty`:
+    an empty list or object is sent, as an empty text. `parts` are the notations of the fields of a form.
     """
 
     written: WireText
@@ -93,7 +93,7 @@ class WireForm(Struct, frozen=True, kw_only=True):
 
 
 def places(parameters: Iterable[HttpParameter], body: HttpBody | None, schema: SchemaShape) -> Mapping[str, WireForm]:
-    """Places of the arguments of a request that may have several readings."""
+    """Return the places of request arguments that may have several interpretations."""
     found: dict[str, WireForm] = {}
     for parameter in parameters:
         found[parameter.argument] = _parameter(parameter, schema.member(parameter.argument))
@@ -107,7 +107,8 @@ def places(parameters: Iterable[HttpParameter], body: HttpBody | None, schema: S
 
 
 def meanings(place: WireForm, value: Json) -> list[ReadValue]:
-    """Every value that is written as this one is, as far as the description has room for it; the value alone where there is no other."""
+    """Return every value with the same notation as this one, as far as the description allows it; only the value itself if there is no
+    other."""
     if place.written is WireText.DEEP:
         value = _trimmed(value)
     if value is None or _is_unsent(place, value):
@@ -192,7 +193,7 @@ def _is_unsent(place: WireForm, value: Json) -> bool:
 
 
 def _pairs(place: WireForm, value: Json) -> tuple[list[Json], bool]:
-    """The readings, and whether a service that looks for the name alone finds anything."""
+    """Return the interpretations, and whether a service that searches for the plain name finds a value."""
     shape, name = place.shape, place.name
     members: dict[str, str] = {}
     if isinstance(value, Mapping) and not place.whole:
@@ -203,7 +204,7 @@ def _pairs(place: WireForm, value: Json) -> tuple[list[Json], bool]:
         members = {name: own[-1]}
     found: list[Json] = []
     if own:
-        # A name that is repeated is its first or its last to a service that takes one value.
+        # For a service that takes one value, a repeated name means its first or its last value.
         found += [*_scalars(shape, own[0]), *_scalars(shape, own[-1])]
         if "array" in shape.kinds:
             found += _lists(shape, own)
@@ -224,7 +225,7 @@ def _joined(place: WireForm, value: Json) -> list[Json]:
         found += _objects(shape, {key: text_of(item) for key, item in value.items() if item is not None})
     if text.count(divider) > _MAX_PARTS and place.opens:
         raise TooManyReadingsError([place.name])
-    # A server that decodes before it divides takes a divider within a part for one between parts.
+    # A server that decodes before it splits treats a delimiter within a part as one between parts.
     for texts in (parts, text.split(divider)):
         if "array" in shape.kinds:
             found += _lists(shape, texts)
@@ -260,7 +261,7 @@ def _text(place: WireForm, value: Json) -> list[Json]:
 
 
 def _deep(place: WireForm, value: Json) -> list[Json]:
-    """Text and numbers for each leaf; a list is a map of its places where both may stand, and the other way round."""
+    """Return text and numbers for each leaf; a list is a map of its indexes if both types are valid, and vice versa."""
     shape = place.shape
     if not isinstance(value, (Mapping, list, tuple)):
         return _scalars(shape, text_of(value))
@@ -268,7 +269,7 @@ def _deep(place: WireForm, value: Json) -> list[Json]:
 
 
 def _trimmed(value: Json, depth: int = 0) -> Json:
-    """The value without members that leave no trace in a query: null, and what has nothing in it."""
+    """Return the value without members that are not sent in a query: null, and empty containers."""
     if not isinstance(value, Mapping) or depth > _MAX_DEPTH:
         return value
     kept = {key: _trimmed(item, depth + 1) for key, item in value.items()}
@@ -286,7 +287,7 @@ def _deepened(shape: SchemaShape, value: Json, says: bool, lists: bool, depth: i
             keyed = {str(index) if nested else "": item for index, item in enumerate(value)}
         several = not isinstance(value, Mapping) and len(keyed) != len(
             value
-        )  # a repeated `name[]`, which no map can hold
+        )  # repeated `name[]`, which no map can contain
         numbered = [*keyed] in ([""], [str(index) for index in range(len(keyed))])
         kinds = shape.kinds
         as_list = several or (numbered and "array" in kinds and (lists or "object" not in kinds))
@@ -313,7 +314,7 @@ def _form(place: WireForm, value: Json) -> list[Json]:
 
 
 def _scalars(shape: SchemaShape, text: str) -> list[Json]:
-    """The values other than lists and objects that a text may be; JSON in it, where the description has room for that."""
+    """Return the values other than lists and objects that a text may be, and the JSON in it if the description allows it."""
     return [value for value in distinct(_spelled(shape, text)) if json_type(value) in shape.kinds]
 
 
@@ -328,7 +329,7 @@ def _objects(shape: SchemaShape, members: Mapping[str, str]) -> list[Json]:
 
 
 def _spelled(shape: SchemaShape, text: str) -> tuple[Json, Json]:
-    """A text as it stands, and as what it says; twice the same where the description has room for one of them alone."""
+    """Return a text as it is, and as its parsed value; both are equal if the description allows only one."""
     if shape.kinds == {"string"}:
         return text, text
     says = parsed(text, shape.kinds)

@@ -84,7 +84,7 @@ function verifyStream(folder, stream, key) {
 function verifyLog(folder, key) {
   const names = readdirSync(folder).filter((name) => /\.(jsonl(\.gz)?|checkpoints)$/.test(name));
   const streams = [...new Set(names.map((name) => name.split(".")[0]))].sort();
-  return streams.length ? streams.flatMap((stream) => verifyStream(folder, stream, key)) : ["holds no audit log"];
+  return streams.length ? streams.flatMap((stream) => verifyStream(folder, stream, key)) : ["contains no audit log"];
 }
 
 // RFC 9162, section 2.1.3.2, with an entry's own hash as its leaf.

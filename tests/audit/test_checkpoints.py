@@ -281,11 +281,11 @@ def test_private_keys_are_private(tmp_path: Path) -> None:
     assert key is not None
     assert "PRIVATE" not in repr(key)
     path.chmod(0o640)
-    with pytest.raises(AuditError, match="read by others"):
+    with pytest.raises(AuditError, match="readable only by its owner"):
         signing_key(path)
     path.chmod(0o600)
     path.write_text("-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n", encoding="ascii")
-    with pytest.raises(AuditError, match="no private key"):
+    with pytest.raises(AuditError, match="not a private key"):
         signing_key(path)
 
 
@@ -451,7 +451,7 @@ async def test_the_first_call_after_a_start_waits_for_no_round_of_whoever_signs(
 async def test_a_plan_that_requires_checkpoints_takes_no_call_without_a_key(tmp_path: Path) -> None:
     log = opened(tmp_path, replace(PLAIN, required_s=60.0))
     await asyncio.to_thread(log._maintenance.tick)
-    with pytest.raises(AuditError, match="nothing signs them"):
+    with pytest.raises(AuditError, match="no key to sign them"):
         await log.append({"event": "intent", "call_id": "call_1"})
     with_key(tmp_path)
     await asyncio.to_thread(log._maintenance.tick)

@@ -233,7 +233,7 @@ async def test_a_zeroed_byte_hides_nothing_and_nothing_is_cut_off_behind_it(tmp_
     report = verify(tmp_path)
     assert not report.ok
     assert report.entries == 19
-    with pytest.raises(AuditError, match="whole entries follow"):
+    with pytest.raises(AuditError, match="complete entries follow"):
         opened(tmp_path)
     assert path.read_bytes() == damaged
 

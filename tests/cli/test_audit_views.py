@@ -385,7 +385,7 @@ def test_a_changed_log_is_listed_up_to_there_and_told(project: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:4], lines[4].replace(b"bot", b"eve"), *lines[5:]]))
     code, text = run("audit", "list")
-    assert (code, "what follows entry 4 is not what was written" in text) == (1, True)
+    assert (code, "the content after entry 4 is not what was written" in text) == (1, True)
     code, text = run("audit", "index", "--check")
     assert (code, "entry 5 is not in the index" in text) == (1, True)
 

@@ -1,1 +1,1 @@
-"""The record: an append-only, hash-chained log, and what reads and verifies it."""
+"""Audit log: an append-only, hash-chained record of calls, with its readers and its verification."""

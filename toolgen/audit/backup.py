@@ -1,4 +1,5 @@
-"""A copy of an audit log, taken while gateways write it: the beginning of each stream, without a gap, and what was signed of it."""
+"""Copy of an audit log, made while gateways write it: the beginning of each stream, without a gap, and the statements that were signed
+about it."""
 
 from __future__ import annotations
 
@@ -22,15 +23,15 @@ _PRIVATE = ".key"
 
 
 def copy_log(source: Path, target: Path) -> None:
-    """Copies every stream, with its checkpoints, its removals and the public keys, into an empty folder; no private key.
+    """Copy every stream, with its checkpoints, removals and public keys, into an empty folder; private keys are not copied.
 
-    Raises `AuditError` where there is no log, or where it is removed faster than it can be read.
+    Raises `AuditError` if there is no log, or if entries are removed faster than they can be read.
     """
     names = stream_names(source)
     if not names:
-        raise AuditError("holds no audit log", where=str(source))
+        raise AuditError("contains no audit log", where=str(source))
     for name in names:
-        # What was signed is copied before the entries it is about, and a removal after what it leaves.
+        # Statements are copied before the entries that they are about, and a removal after the entries that it leaves.
         _copy_whole_lines(checkpoint_path(source, name), target)
         _copy_stream(source, target, name)
         _copy_whole_lines(removal_path(source, name), target)
@@ -46,7 +47,7 @@ def _copy_stream(source: Path, target: Path, name: str) -> None:
                 for segment, file in found:
                     written.append(target / segment.path.name.removesuffix(".gz"))
                     _copy_segment(segment, file, written[-1])
-        except AuditError:  # a segment was removed by policy meanwhile
+        except AuditError:  # policy removed a segment meanwhile
             if attempt == _TRIES - 1:
                 raise
             for path in written:
@@ -56,7 +57,7 @@ def _copy_stream(source: Path, target: Path, name: str) -> None:
 
 
 def _copy_segment(segment: SegmentFile, file: BinaryIO | None, path: Path) -> None:
-    """The whole entries of a segment. Behind those of the one that is being written, zeros and the beginning of a line may stand."""
+    """Copy the complete entries of a segment. The segment that is being written may end with zeros and an incomplete line."""
     with opened(segment, file) as plain, _new(path) as copy:
         for line, whole in lines(bounded(plain)):
             if not whole:
@@ -79,12 +80,12 @@ def _new(path: Path) -> BinaryIO:
 
 
 def key_files(directory: Path) -> list[Path]:
-    """The private keys that lie in the folder of a log."""
+    """Return the private keys in the folder of a log."""
     return sorted(directory.glob(f"*{_PRIVATE}"))
 
 
 def goes_on_from(directory: Path, earlier: Path) -> bool:
-    """True if a log has every stream of an earlier one, each with its last entry. Raises `AuditError`."""
+    """Return True if a log has every stream of an earlier one, including its last entry. Raises `AuditError`."""
     names = stream_names(earlier)
     return bool(names) and all(_has_last_of(directory, earlier, name) for name in names)
 

@@ -16,17 +16,16 @@ from toolgen.core.errors import AuditError
 __all__ = ["AuditCounts", "Batch", "FullError", "Position", "Waiting", "cannot_be_written"]
 
 Position = tuple[str, int]
-"""Stream and sequence number: where an entry stands."""
+"""Position of an entry: its stream and sequence number."""
 
 Waiting = tuple[Entry, "asyncio.Future[Position]"]
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries that are made durable together: their lines, their hashes, and the head they leave.
+    """Entries that are made durable together: their lines, their hashes, and the new head of the stream.
 
-    `room`: how many bytes were kept for each, and whether they are enough. `begins`: for one they are not, as for the beginning of a
-    call. `due`: the segment is to be closed before it is
-    written.
+    `room`: the bytes reserved for each, and whether they are enough. `begins`: the entry begins a call and has no reservation. `due`: the
+    segment is closed before the batch is written.
     """
 
     waiting: list[Waiting]
@@ -44,12 +43,11 @@ _NONE_OPEN = MappingProxyType({"read": 0, "write": 0})
 
 
 class AuditCounts(Struct, frozen=True, kw_only=True):
-    """Counts of this process's stream, and the backlog.
+    """Counts of this process's stream, and its backlog.
 
-    `entries` by event, `writes` and the seconds that these took; entries that wait to be written; the number of entries in no checkpoint
-    yet, and for how many seconds a checkpoint has been due at the destination that has waited longest. `lost` calls were ended by a
-    decision because their worker was gone. `left_open` are calls, by effect, that the previous, killed writer of the stream had started and
-    not ended.
+    `entries` by event, `writes` and their total seconds; entries that wait to be written; the number of entries that no checkpoint covers,
+    and for how many seconds the oldest missing checkpoint of any destination has been due. `lost` calls were ended by a decision because
+    their worker was gone. `left_open` are calls, by effect, that the previous, killed writer of the stream had started and not ended.
     """
 
     entries: Mapping[str, int] = {}
@@ -63,7 +61,7 @@ class AuditCounts(Struct, frozen=True, kw_only=True):
 
 
 class FullError(AuditError):
-    """There was no room, and nothing was written: what is shorter may still be."""
+    """Raised if there was no space and nothing was written; a shorter entry may still fit."""
 
 
 def cannot_be_written(error: OSError | ValueError) -> str:

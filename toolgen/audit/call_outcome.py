@@ -16,8 +16,8 @@ _CALL_ID = re.compile(rb'"call_id":"([^"\\]*)"')
 
 
 def recorded_outcomes(directory: Path, call_ids: Collection[str], since: float) -> Mapping[str, str]:
-    """Outcomes by the log of some calls made since a time (seconds since the epoch): the code, or else the status, of the last attempt's
-    outcome or of a decision that ended the call. Calls without are left out. Raises `AuditError`."""
+    """Return the outcomes of some calls made since a time (seconds since the epoch): the code, or otherwise the status, of the last
+    attempt's outcome or of a decision that ended the call. Calls without an outcome are left out. Raises `AuditError`."""
     wanted = {call_id.encode() for call_id in call_ids}
     found: dict[str, tuple[str, str]] = {}
     for entry in decoded(
@@ -34,6 +34,6 @@ def recorded_outcomes(directory: Path, call_ids: Collection[str], since: float) 
 
 
 def _lines_since(directory: Path, since: float) -> Iterator[bytes]:
-    """Lines of all streams, from the segment on that was being written at a time."""
+    """Yield the lines of all streams, from the segment that was being written at a time."""
     for name in stream_names(directory):
         yield from lines_of(directory, name, start_of(directory, name, since))

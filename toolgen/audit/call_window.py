@@ -1,4 +1,4 @@
-"""Calls that began since a moment, read from the segments that hold them, in bounded memory and in the order of their intents."""
+"""Calls that began since a time, read from their segments in bounded memory and in the order of their intents."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from toolgen.audit.reader import RecordedUsers, decoded, merged, unfinished_row,
 __all__ = ["CallWindow", "seconds_of", "start_of"]
 
 _CLOCK_STEP_S = 3600.0
-"""A clock may have been set back by so much: segments are read from that much earlier on."""
+"""Maximum setback of a clock: reading starts with segments that are this much older."""
 _MAX_WAITING = 8_000
-"""Calls of all streams that are held until they end, while later calls wait for their turn. A call that takes longer is read beforehand."""
+"""Maximum number of calls of all streams that are held until they end while later calls wait. A longer call is read separately."""
 _MAX_DISORDER = 1_000
-"""Calls within which times may go back in a stream."""
+"""Maximum number of calls over which times of a stream may be out of order."""
 _MAX_KEPT = 64 * 2**20
-"""Bytes of a window whose lines are held for the next pass; of a longer one they are read, and unpacked, again."""
+"""Maximum bytes of a window whose lines are cached for the next pass; a longer window is read, and unpacked, again."""
 _READ_AGAIN = ""
 _WITHOUT_CALL = frozenset({"identity", "reconcile"})
 _CALL_SIZE = 80
-"""Bytes that the id of a call takes, and its place in a list."""
+"""Bytes for the id of a call and its place in a list."""
 _MAX_HASHES = 250_000
-"""Hashes of call ids that are held as they are: 20 MB."""
+"""Maximum number of call id hashes that are stored exactly: 20 MB."""
 _SEEN_BITS = 27
 _HASH_BITS = 60
 
@@ -53,15 +53,15 @@ _brief = msgspec.json.Decoder(_Brief).decode
 
 
 class _Seen:
-    """Set of call ids of bounded size: hashes of the first ones, and a Bloom filter where there are more. It may take a new id for one that
-    it has, and never the reverse."""
+    """Set of call ids of bounded size: hashes of the first ones, and a Bloom filter for more. It may report a new id as known, but never a
+    known id as new."""
 
     def __init__(self) -> None:
         self._few: set[int] | None = set()
         self._bits = bytearray()
 
     def add(self, call_id: str) -> bool:
-        """Add an id. True if it may have been there before."""
+        """Add an id. Returns True if it may have been added before."""
         place, few = hash(call_id), self._few
         if few is None:
             return self._mark(place)
@@ -107,9 +107,11 @@ class _StreamWindow(Struct):
 
 
 class _Survey(Struct):
-    """Finds the calls of a stream that have to be read apart: all but those that begin once and end once, not much later.
+    """First pass over a stream: it finds the calls that have to be read separately, which are all that do not begin and end exactly once
+    within a short distance.
 
-    `running` are calls that have not ended, each with the number of calls begun by then. `asked` are calls that wait for an answer.
+    `running` are calls that have not ended, each with the number of calls that had begun by then. `asked` are calls that wait for an
+    answer.
     """
 
     seen: _Seen
@@ -150,12 +152,12 @@ class _Survey(Struct):
 
 
 class CallWindow:
-    """The calls of a log that began at `since` (seconds since the epoch) or later, as `reader.merged` returns them.
+    """Calls of a log that began at `since` (seconds since the epoch) or later, as `reader.merged` returns them.
 
-    Most calls are an intent and its outcome, a few entries apart in one stream. A first pass over the window finds the others: those that
-    began more than once, ended more than once, ended late or never. A second pass reads these alone, the third returns all in their order.
-    What the window does not hold is looked for in earlier segments: the intent of a call that began again in the window, and the roles of
-    callers for which `has_users` is true.
+    Most calls are an intent and its outcome, a few entries apart in one stream. The first pass over the window finds the others: those that
+    began or ended more than once, ended late or never. The second pass reads only these, the third returns all calls in their order.
+    Missing data is read from earlier segments: the intent of a call that began again in the window, and the roles of callers for which
+    `has_users` is true.
     """
 
     def __init__(
@@ -168,12 +170,12 @@ class CallWindow:
         self._apart: set[str] = set()
         self._most, self._room = _MAX_WAITING, 0
         self.reconciled: set[str] = set()
-        """Calls of which somebody recorded what became of them, after `rows` or `ended_with` were read."""
+        """Calls whose outcome a person recorded later, after `rows` or `ended_with` were read."""
         self.repeated: set[str] = set()
-        """Calls that were answered as another one stands, which they repeat, of those that `ended_with` or `only` read."""
+        """Calls whose answer was that of an earlier call that they repeat, among those that `ended_with` or `only` read."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every call of the window in the order of the times of their intents. Raises `AuditError`."""
+        """Yield every call of the window in the order of the times of their intents. Raises `AuditError`."""
         self._survey(frozenset())
         known = {row["call_id"]: msgspec.json.encode(row) for row in self._read_apart()}
         by_stream = [self._rows_of(stream, known) for stream in self._streams]
@@ -182,7 +184,7 @@ class CallWindow:
                 yield row
 
     def ended_with(self, codes: Container[str]) -> list[dict[str, Any]]:
-        """The calls of the window that ended with one of these codes or did not end, the oldest first. Raises `AuditError`."""
+        """Return the calls of the window that ended with one of these codes or did not end, the oldest first. Raises `AuditError`."""
         self._survey(codes)
         return [
             row
@@ -191,7 +193,7 @@ class CallWindow:
         ]
 
     def only(self, call_ids: Iterable[str]) -> list[dict[str, Any]]:
-        """The calls with these ids, if they are in the window, the oldest first. Raises `AuditError`."""
+        """Return the calls with these ids, if they are in the window, the oldest first. Raises `AuditError`."""
         self._apart = set(call_ids)
         self._streams = [
             _StreamWindow(name=name, start=start_of(self._directory, name, self._since))
@@ -200,7 +202,7 @@ class CallWindow:
         return [row for row in self._read_apart() if seconds_of(row) >= self._since]
 
     def _survey(self, codes: Container[str]) -> None:
-        """First pass: which calls have to be read apart, and what has to be looked for before the window."""
+        """First pass: find the calls that have to be read separately, and the data that is missing in the window."""
         seen, self._room = _Seen(), _MAX_KEPT
         names = stream_names(self._directory)
         self._most = _MAX_WAITING // max(1, len(names))
@@ -246,7 +248,7 @@ class CallWindow:
             stream.calls = []
 
     def _holding(self, stream: _StreamWindow) -> Iterator[list[bytes]]:
-        """The blocks of a stream, which are held for the next pass while there is room."""
+        """Yield the blocks of a stream, which are cached for the next pass while there is space."""
         kept: list[list[bytes]] | None = []
         for block in self._blocks(stream):
             if kept is not None:
@@ -257,14 +259,14 @@ class CallWindow:
         stream.kept = kept
 
     def _lines(self, stream: _StreamWindow) -> Iterator[bytes]:
-        """The lines that the first pass read; all where there was none."""
+        """Yield the lines that the first pass read; all lines if it did not run."""
         if stream.kept is not None:
             return chain.from_iterable(stream.kept)
         found = chain.from_iterable(self._blocks(stream))
         return found if stream.count < 0 else islice(found, stream.count)
 
     def _blocks(self, stream: _StreamWindow) -> Iterator[list[bytes]]:
-        """The lines of a stream from where its window begins, many at a time."""
+        """Yield the lines of a stream from the start of its window, in blocks."""
         with segments(self._directory, stream.name) as found:
             begun = False
             for segment, file in _from(found, stream.start):
@@ -275,12 +277,12 @@ class CallWindow:
                             yield block
 
     def _is_early(self, block: Sequence[bytes]) -> bool:
-        """True if the window of a stream begins behind these lines."""
+        """Return True if the window of a stream begins after these lines."""
         last = next(decoded(block[-1:]), {})
         return 0 < seconds_of(last) < self._since - _CLOCK_STEP_S
 
     def _read_apart(self) -> list[dict[str, Any]]:
-        """Second pass: the rows of the calls that have to be read apart."""
+        """Second pass: return the rows of the calls that have to be read separately."""
         return merged(self._entries_apart()) if self._apart else []
 
     def _entries_apart(self) -> Iterator[Entry]:
@@ -303,7 +305,7 @@ class CallWindow:
                         yield entry
 
     def _rows_of(self, stream: _StreamWindow, known: dict[str, bytes]) -> Iterator[dict[str, Any]]:
-        """Third pass: the calls of one stream in the order of their intents, those that were read apart at their last intent."""
+        """Third pass: yield the calls of one stream in the order of their intents; those that were read separately at their last intent."""
         apart = self._apart
         waiting: deque[dict[str, Any]] = deque()
         running: dict[str, dict[str, Any]] = {}
@@ -337,8 +339,8 @@ class CallWindow:
         yield from waiting
 
     def _look_back(self, stream: _StreamWindow) -> None:
-        """Reads earlier segments, the newest first, for the last intent of calls that end in the window and began again elsewhere, and for
-        the last word on the roles of callers."""
+        """Read earlier segments, the newest first, for the last intent of calls that end in the window and began again elsewhere, and for
+        the last entry about the roles of callers."""
         calls, names = stream.loose - self._begun_in(stream, stream.loose), set(stream.roleless)
         with segments(self._directory, stream.name) as found:
             within = [segment for segment, _ in _from(found, stream.start)]
@@ -371,7 +373,7 @@ class CallWindow:
 def _from(
     found: Sequence[tuple[SegmentFile, BinaryIO | None]], start: int
 ) -> Sequence[tuple[SegmentFile, BinaryIO | None]]:
-    """The segments from the one on that holds an entry; the one that is written has no number in its name."""
+    """Return the segments from the one that contains an entry; the name of the segment that is being written has no number."""
     begins = [index for index, (segment, file) in enumerate(found) if 0 < _first_number(segment, file) <= start]
     return found[begins[-1] if begins else 0 :]
 
@@ -385,9 +387,10 @@ def _first_number(segment: SegmentFile, file: BinaryIO | None) -> int:
 
 
 def start_of(directory: Path, stream: str, since: float) -> int:
-    """The number of the entry from which a stream has to be read for what was recorded at `since` or later: the first of a segment.
+    """Return the number of the entry from which a stream has to be read for everything that was recorded at `since` or later: the first of
+    a segment.
 
-    Segments are looked at from the newest back, only at their first entries. Raises `AuditError`.
+    Segments are checked from the newest back, only at their first entries. Raises `AuditError`.
     """
     if since <= 0:
         return 1
@@ -401,7 +404,7 @@ def start_of(directory: Path, stream: str, since: float) -> int:
 
 
 def seconds_of(entry: Entry) -> float:
-    """The time of an entry, or of a call, in seconds since the epoch; 0 for what is no time."""
+    """Return the time of an entry, or of a call, in seconds since the epoch; 0 for an invalid time."""
     try:
         return datetime.fromisoformat(str(entry.get("time", ""))).timestamp()
     except ValueError:
@@ -421,7 +424,8 @@ def _read(line: bytes) -> _Brief | None:
 
 
 def _told_of(found: Iterable[bytes], calls: set[str], names: set[str]) -> Iterator[Entry]:
-    """The last intent of each of some calls with what follows it, and the last word on each of some callers; in any order of calls."""
+    """Return the last intent of each of some calls with the entries after it, and the last entry about each of some callers; calls are in
+    no order."""
     chapters: dict[str, list[Entry]] = {}
     words: dict[str, Entry] = {}
     for line in found:
@@ -445,7 +449,7 @@ def _time(row: Entry) -> str:
 
 
 def _in_order(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows that are nearly in the order of their times, in that order."""
+    """Sort rows that are nearly in the order of their times."""
     held: list[tuple[str, int, dict[str, Any]]] = []
     for number, row in enumerate(rows):
         item = (_time(row), number, row)

@@ -1,6 +1,6 @@
-"""Signed statements about a stream: how far it had come, what was removed by policy, and bringing them outside the log.
+"""Signed statements about a stream: its checkpoints, and removals by policy; and the delivery of checkpoints to places outside the log.
 
-A place outside gets checkpoints in order, again and again until they are there, and never in the way of a call.
+A destination gets checkpoints in order and with retries, without delaying calls.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 
 _CHECKPOINT = b"toolgen audit checkpoint v1\n"
 _REMOVAL = b"toolgen audit removal v1\n"
-_MAX_LENGTH = 64 * 1024  # bytes of a statement
+_MAX_LENGTH = 64 * 1024  # maximum bytes of a statement
 _RECENT = 1024 * 1024
 
 
@@ -63,7 +63,7 @@ class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class _RemovalBody(_Body, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Entries up to `size` were removed; `head`, `root` and `runs` are what a chain and a tree go on from without them."""
+    """Signed part of a removal: entries up to `size` were removed; the chain and the tree continue from `head`, `root` and `runs`."""
 
     runs: list[str]
     policy: str
@@ -81,9 +81,10 @@ class _RemovalLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """A stream had come to `size`, the entry of that number having the hash `head`; `root` is over the entries from `first` on.
+    """Checkpoint: the stream had `size` entries, of which the last has the hash `head`; `root` is the root of the tree over the entries
+    from `first`.
 
-    `line` is how it is written, signature and all. `runs` are not signed: they have to lead to `root`.
+    `line` is its written form with the signature. `runs` are not signed: they have to lead to `root`.
     """
 
     key: str
@@ -99,7 +100,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def make(cls, key: SigningKey, *, stream: str, head: str, tree: Tree, time: str) -> Checkpoint:
-        """Signs how far a stream has come."""
+        """Sign the current size of a stream."""
         body = {
             "key": key.id,
             "stream": stream,
@@ -121,12 +122,12 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
         return key is not None and key.accepts(self.signature, _CHECKPOINT + canonical(_signed(self)))
 
     def tree(self) -> Tree | None:
-        """The tree it was made of, to go on from; None where its runs do not lead to its root."""
+        """Return the tree of the checkpoint, to continue from; None if its runs do not lead to its root."""
         return _tree(self.first, self.size, self.runs, self.root)
 
 
 class Removal(Struct, frozen=True, kw_only=True):
-    """The entries of a stream from `first` to `size` were removed, because `policy` says so."""
+    """Removal of the entries of a stream from `first` to `size`, by the rule `policy`."""
 
     key: str
     stream: str
@@ -142,7 +143,7 @@ class Removal(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def make(cls, key: SigningKey, *, last: Checkpoint, time: str, policy: str) -> Removal:
-        """Signs that everything up to a checkpoint was removed."""
+        """Sign the removal of everything up to a checkpoint."""
         body = {**_signed(last), "key": key.id, "time": time, "runs": [*last.runs], "policy": policy}
         signature = base64.b64encode(key.sign(_REMOVAL + canonical(body))).decode("ascii")
         made = _removal(canonical({"removal": body, "signature": signature}))
@@ -156,7 +157,7 @@ class Removal(Struct, frozen=True, kw_only=True):
         return key is not None and key.accepts(self.signature, _REMOVAL + canonical(body))
 
     def tree(self) -> Tree | None:
-        """The tree over what was removed, to go on from."""
+        """Return the tree over the removed entries, to continue from."""
         return _tree(self.first, self.size, self.runs, self.root)
 
 
@@ -171,7 +172,7 @@ def removal_path(directory: Path, stream: str) -> Path:
 
 
 def read_checkpoint(line: bytes) -> Checkpoint | None:
-    """The checkpoint that a line is; None when it is none."""
+    """Parse the line of a checkpoint; None for any other line."""
     try:
         read = msgspec.json.decode(line, type=_CheckpointLine)
         signature = base64.b64decode(read.signature, validate=True)
@@ -182,9 +183,9 @@ def read_checkpoint(line: bytes) -> Checkpoint | None:
 
 
 def statements(path: Path) -> Iterator[tuple[int, bytes, Checkpoint | Removal | None]]:
-    """The lines of a file of statements, counted from 1, each with what it says; None for a line that says nothing we know.
+    """Yield the lines of a file of statements, counted from 1, each with its statement; None for an unknown line.
 
-    A last line without an end was never finished and is left out. A file that is not there has none. Raises `AuditError`.
+    An incomplete last line is left out. A missing file has no lines. Raises `AuditError`.
     """
     try:
         file = regular(path)
@@ -197,7 +198,7 @@ def statements(path: Path) -> Iterator[tuple[int, bytes, Checkpoint | Removal | 
 
 
 def newest_checkpoints(path: Path) -> list[Checkpoint]:
-    """The checkpoints in the last MiB of a file, oldest first: at most some 2,000 of however many there are. Raises `AuditError`."""
+    """Return the checkpoints in the last MiB of a file, oldest first: about 2,000 at most. Raises `AuditError`."""
     try:
         file = regular(path)
     except FileNotFoundError:
@@ -205,13 +206,13 @@ def newest_checkpoints(path: Path) -> list[Checkpoint]:
     with file:
         start = max(0, file.seek(0, os.SEEK_END) - _RECENT)
         file.seek(start)
-        lines = file.read(_RECENT).split(b"\n")[:-1]  # what stands behind the last line end was never finished
+        lines = file.read(_RECENT).split(b"\n")[:-1]  # content after the last line end is incomplete
     found = map(read_checkpoint, lines[1:] if start else lines)
     return [checkpoint for checkpoint in found if checkpoint is not None]
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Adds a line to a file of statements and makes it durable; what a crash left unfinished at its end is cut off first."""
+    """Append a line to a file of statements and make it durable; an incomplete line of a crash is cut off first."""
     fd = open_descriptor(path, "RDWR", "CREAT", "NOFOLLOW")
     with os.fdopen(fd, "r+b") as file:
         end = file.seek(0, os.SEEK_END)
@@ -248,7 +249,7 @@ def _tree(first: int, size: int, runs: tuple[str, ...], root: str) -> Tree | Non
 
 
 _logger = logging.getLogger(__name__)
-_MAX_WAITING = 1000  # the newest say what the older ones said; all are beside the log
+_MAX_WAITING = 1000  # the newest checkpoint covers the older ones; all are beside the log
 _FIRST_PAUSE_S = 1.0
 _MAX_PAUSE_S = 300.0
 _ENDING_S = 5.0
@@ -257,19 +258,18 @@ _MAX_SIZE = 64 * 1024
 
 
 class Deliveries:
-    """Latest checkpoint of a stream at each destination, by its name, in a file beside the log: after a restart the missing ones are
-    still due."""
+    """Latest checkpoint that each destination received, in a file beside the log: after a restart the missing ones are still due."""
 
     def __init__(self, directory: Path, stream: str) -> None:
         self._path = directory / f"{stream}.delivered"
         self._lock = threading.Lock()
 
     def size(self, place: str) -> int | None:
-        """Number of the entries that arrived there and that the newest checkpoint covers; None where nothing is known."""
+        """Return the number of entries covered by the newest checkpoint that arrived there; None if nothing is known."""
         return self._read().get(place)
 
     def note(self, place: str, size: int) -> None:
-        """Remembers what arrived. Raises `OSError`."""
+        """Store that a checkpoint arrived. Raises `OSError`."""
         with self._lock:
             part = self._path.with_name(self._path.name + ".part")
             part.write_bytes(msgspec.json.encode(self._read() | {place: size}))
@@ -279,7 +279,7 @@ class Deliveries:
     def _read(self) -> dict[str, int]:
         try:
             return msgspec.json.decode(read_file(self._path, _MAX_SIZE), type=dict[str, int])
-        except (OSError, msgspec.DecodeError):  # what is not known to have arrived is brought again
+        except (OSError, msgspec.DecodeError):  # a checkpoint without a stored delivery is delivered again
             return {}
 
 
@@ -300,9 +300,9 @@ class CheckpointShipper:
         self._thread.start()
 
     def go_on(self, signed: Sequence[Checkpoint], now: float) -> None:
-        """Takes the newest of these along, if it is not there yet. What is owed is owed since the oldest was signed that is missing there.
+        """Deliver the newest of these, if the destination does not have it. It counts as owed since the oldest missing one was signed.
 
-        A place that nothing is known of is new: it is owed nothing but from now on.
+        A destination without any known delivery is new: it is owed only later checkpoints.
         """
         delivered = self._deliveries.size(self._place.name)
         missing = [checkpoint for checkpoint in signed if delivered is None or checkpoint.size > delivered]
@@ -311,7 +311,7 @@ class CheckpointShipper:
             self.bring(missing[-1], owed_s)
 
     def bring(self, checkpoint: Checkpoint, owed_s: float = 0.0) -> None:
-        """Takes a checkpoint along, which has been owed for so long; returns at once."""
+        """Queue a checkpoint that has been owed for so long; returns at once."""
         with self._changed:
             if not self._waiting:
                 self._owed_since = time.monotonic() - owed_s
@@ -319,9 +319,10 @@ class CheckpointShipper:
             self._changed.notify()
 
     def owing_s(self) -> float:
-        """For how long something has been waiting without anything having been delivered.
+        """Return for how long deliveries have failed.
 
-        What an earlier process left counts once this one has tried to bring it: until then nobody knows whether the place can be reached.
+        Checkpoints of an earlier process count after the first attempt of this one: before, it is unknown whether the destination can be
+        reached.
         """
         with self._changed:
             now = time.monotonic()
@@ -330,7 +331,7 @@ class CheckpointShipper:
             return now - since if self._waiting else 0.0
 
     def stop(self) -> None:
-        """Ends once what waits is delivered, or could not be after one more attempt."""
+        """Stop after everything was delivered, or after one more attempt failed."""
         with self._changed:
             self._stopping = True
             self._changed.notify()

@@ -51,7 +51,7 @@ class Statements(Struct):
 
     @property
     def size(self) -> int:
-        """Least number of entries that the stream had."""
+        """Return the minimum number of entries that the stream had."""
         sizes = [checkpoint.size for _, checkpoint in self.checkpoints] + [removal.size for removal in self.removals]
         return max(sizes, default=0)
 
@@ -100,9 +100,9 @@ def read_statements(
 def _taken(
     found: dict[str, Statements], keys: Verifiers, path: Path, number: int, statement: Checkpoint | Removal | None
 ) -> RecordFault | None:
-    """Puts a statement to its stream's; what is wrong with it where something is."""
+    """Add a statement to those of its stream; return its fault, if any."""
     if statement is None:
-        return _fault(path, number, None, "unreadable", "the line is no checkpoint and no removal")
+        return _fault(path, number, None, "unreadable", "the line is neither a checkpoint nor a removal")
     if not statement.is_signed(keys):
         message = f"the key {statement.key} did not sign this"
         return _fault(path, number, statement.size, "signature", message)
@@ -115,7 +115,7 @@ def _taken(
 
 
 class StatementVerifier:
-    """Holds the checkpoints of one stream against its entries, which it is given in runs without a gap."""
+    """Verification of the checkpoints of one stream against its entries, which arrive in runs without a gap."""
 
     def __init__(self, statements: Statements) -> None:
         self.newest: Checkpoint | None = None
@@ -132,19 +132,19 @@ class StatementVerifier:
 
     @property
     def next_size(self) -> int:
-        """The number of the next entry that something was signed about; 0 when there is none."""
+        """Return the number of the next entry with a signed statement; 0 if there is none."""
         return self._cuts[-1] if self._cuts else 0
 
     def let_go(self, seq: int, prev: str) -> bool:
         """Return True if a signed removal covers the entries before entry `seq`, the first that exists."""
         for size, removal in self._removals.items():
-            # Where a crash interrupted the removal, some of what was to go is still there.
+            # If a crash interrupted the removal, some of the removed entries still exist.
             if size > seq - 1 or (size == seq - 1 and removal.head == prev):
                 self.removal = removal
         return self.removal is not None
 
     def walk(self, last: int, leaves: Sequence[bytes]) -> Iterator[tuple[int, str]]:
-        """Takes the entries that end with number `last`; tells of each one that is not what was signed, and how."""
+        """Verify the entries that end with number `last`; yield each contradiction to a signed statement."""
         start = last - len(leaves) + 1
         if start != self._seq + 1:
             self._trees.clear()
@@ -179,7 +179,7 @@ class StatementVerifier:
         self._seq, self._head = last, leaves[-1].hex()
 
     def _held(self, size: int) -> Iterator[tuple[int, str]]:
-        """Holds the checkpoints of this size against the entry of this number. One that is missing was told of already, or let go."""
+        """Verify the checkpoints of this size against the entry with this number. A missing entry was reported before, or removed."""
         while self._left and self._left[-1][1].size <= size:
             _, checkpoint = self._left.pop()
             if checkpoint.size != self._seq:
@@ -193,13 +193,13 @@ class StatementVerifier:
                 self.newest = checkpoint
 
     def _held_removal(self, size: int) -> Iterator[tuple[int, str]]:
-        """Holds a removal that was signed, and not carried out yet, against the last entry that it is about."""
+        """Verify a removal that was signed and not carried out yet against the last entry that it is about."""
         removal = self._removals.get(size)
         if removal is not None and self._seq == size and removal.head != self._head:
             yield size, f"it is not the entry whose removal was signed at {removal.time}"
 
     def _held_untrusted(self, size: int) -> Iterator[tuple[int, str]]:
-        """Holds a checkpoint that no trusted key signed against the entry of its number: a contradiction counts, whichever key signed."""
+        """Compare a checkpoint without a trusted signature with the entry of its number: a contradiction counts for any key."""
         checkpoint = self._untrusted.get(size)
         if checkpoint is not None and self._seq == size and checkpoint.head != self._head:
             yield size, f"it is not the entry that a checkpoint of {checkpoint.time} names, which no trusted key signed"

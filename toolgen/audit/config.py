@@ -16,23 +16,23 @@ _DAY_S = 86_400.0
 
 
 class DeliverCheckpoint(Protocol):
-    """Brings one checkpoint to where it is kept, under a name; raises `OSError`, with a text for people, when that did not work."""
+    """Function that stores one checkpoint at its destination under a name; raises `OSError` with a readable text on failure."""
 
     def __call__(self, name: str, data: bytes) -> None: ...
 
 
 class CheckpointDestination(Struct, frozen=True, kw_only=True):
-    """A place outside the log that checkpoints go to. `name` is what people call it: it holds no secret."""
+    """Destination of checkpoints outside the log. `name` is for display and contains no secret."""
 
     name: str
     deliver: DeliverCheckpoint
 
 
 class AuditPlan(Struct, frozen=True, kw_only=True):
-    """The settings of `audit:`, sizes in bytes and times in seconds.
+    """Settings of `audit:`, sizes in bytes and times in seconds.
 
-    `keep_s` and `keep_bytes` are what closed segments are kept for, None for ever. `key` is the private key of checkpoints, None for the
-    one beside the log. `required_s` stops calls once no checkpoint has reached a place for so long; None for never.
+    `keep_s` and `keep_bytes` limit closed segments, None for no limit. `key` is the private key of checkpoints, None for the one beside the
+    log. `required_s` stops calls if no checkpoint has reached a destination for so long; None for never.
     """
 
     segment_bytes: int = 64 * _MIB

@@ -1,4 +1,4 @@
-"""Durations of many calls, of which percentiles are taken: eight bytes for each."""
+"""Durations of many calls for percentiles, with eight bytes for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PART = 65_536
 
 
 class SortedDurations:
-    """Durations as they come, held in sorted parts."""
+    """Durations in sorted parts; new ones are added at the end."""
 
     __slots__ = ("_last", "_sorted")
 
@@ -22,19 +22,19 @@ class SortedDurations:
         self._last = array("d")
 
     def add(self, duration: float) -> None:
-        """Add one."""
+        """Add a duration."""
         self._last.append(duration)
         if len(self._last) == _PART:
             self._sort()
 
     def take(self, others: SortedDurations) -> None:
-        """Add all of another. Parts of full length are shared."""
+        """Add all durations of another object. Full parts are shared."""
         self._sorted += others._sorted
         for duration in others._last:
             self.add(duration)
 
     def parts(self) -> Sequence[Sequence[float]]:
-        """All of them in parts, each in ascending order."""
+        """Return all durations in parts, each in ascending order."""
         return [*self._sorted, array("d", sorted(self._last))]
 
     def _sort(self) -> None:
@@ -43,13 +43,14 @@ class SortedDurations:
 
 
 def percentile(parts: Sequence[Sequence[float]], percent: float) -> float | None:
-    """The smallest duration that at least so many percent do not exceed (nearest rank); None of none. `parts` are in ascending order."""
+    """Return the smallest duration that at least so many percent do not exceed (nearest rank); None without durations. `parts` are in
+    ascending order."""
     count = sum(map(len, parts))
     return _at(parts, max(0, math.ceil(count * percent / 100) - 1)) if count else None
 
 
 def _at(parts: Sequence[Sequence[float]], rank: int) -> float:
-    """The value with this rank among all: the middle of the longest part is tried, and what is on its wrong side is left out."""
+    """Return the value with this rank among all, by bisection at the middle of the longest part."""
     bounds = [(0, len(part)) for part in parts]
     while True:
         longest = max(range(len(parts)), key=lambda number: bounds[number][1] - bounds[number][0])

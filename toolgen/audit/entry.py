@@ -1,4 +1,4 @@
-"""Audit entry: its fields, its hash, and the hash chain. Pure, and this format never changes."""
+"""Audit entry: its fields, its hash, and the hash chain. The functions are pure, and this format never changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 Entry = Mapping[str, Any]
 
 FIRST = ""
-"""What stands for `prev` in the first entry of a stream."""
+"""Value of `prev` in the first entry of a stream."""
 
 FIELDS = (
     "seq",
@@ -65,29 +65,29 @@ FIELDS = (
     "prev",
     "hash",
 )
-"""Every field an entry may have (docs/reference/audit-format.md). A field without a value is left out."""
+"""All fields of an entry (docs/reference/audit-format.md). Fields without a value are left out."""
 
 _EMPTY: tuple[object, ...] = ("", (), [])
 _DIGEST_LENGTH = 76
-# Where a field stands in the canonical form of its entry: before `hash`, between `hash` and `prev`, or behind both.
+# Place of a field in the canonical form of its entry: before `hash`, between `hash` and `prev`, or after both.
 _PART = {name: (name > "hash") + (name > "prev") for name in FIELDS if name not in {"hash", "prev"}}
 
 
 def hashed(content: Entry, prev: str) -> str:
-    """The hex SHA-256 of `prev` followed by the RFC 8785 form of the entry without `prev` and `hash`."""
+    """Return the hex SHA-256 of `prev` followed by the RFC 8785 form of the entry without `prev` and `hash`."""
     bare = {name: value for name, value in content.items() if name not in {"prev", "hash"}}
     return sha256(prev.encode("ascii") + canonical(bare)).hexdigest()
 
 
 def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> tuple[str, bytes]:
-    """The hash of a whole entry, and the canonical-JSON line it is written as: the fields that have a value, in their place in the chain.
+    """Return the hash of a whole entry, and its line in canonical JSON: the fields that have a value, with its place in the chain.
 
     Raises `KeyError` for a field that is not in `FIELDS` and `CanonicalError` for a value that is not JSON.
     """
     if type(fields) is WrittenEntry:
         return fields.seal(seq, stream, time, prev)
     parts: tuple[dict[str, object], ...] = ({}, {}, {"seq": seq, "stream": stream, "time": time})
-    others: list[object] = [seq]  # all but text
+    others: list[object] = [seq]  # all other fields are text
     for name, value in fields.items():
         part = parts[_PART[name]]
         if type(value) is str:
@@ -96,7 +96,7 @@ def seal(fields: Entry, *, seq: int, stream: str, time: str, prev: str) -> tuple
         elif value or (value is not None and value not in _EMPTY):
             part[name] = value
             others.append(value)
-    # Each field is written once: `hash` and `prev` are put between what is written already.
+    # Each field is serialised once: `hash` and `prev` are inserted between the serialised parts.
     before, between, behind = written_each(parts, others)
     before, between, behind = before[1:-1], between[1:-1], behind[1:-1]
     middle = b"%b," % between if between else b""
@@ -123,7 +123,7 @@ def unsealed(line: bytes, event: str, digest: str, prev: str) -> bytes | None:
 
 
 def timestamp(seconds: float) -> str:
-    """RFC 3339 in UTC with microseconds, as audit entries carry it."""
+    """Return RFC 3339 in UTC with microseconds, the form of times in audit entries."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:26] + "Z"
 
 
@@ -136,7 +136,7 @@ def keyed_digest(key: bytes, value: object) -> str:
 
 
 def parsed(line: bytes) -> Entry | None:
-    """The entry of a line, where it stands in a chain; None for what is no entry."""
+    """Parse a line into an entry of a chain; None for any other line."""
     try:
         entry = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError):
@@ -158,7 +158,7 @@ def is_whole(entry: Entry | None) -> bool:
 
 
 def shortened(entry: Entry, key: bytes) -> Entry | None:
-    """An ending without its message and with a keyed digest in place of its statement, as a sensitive one has; None if that is not
+    """Return an outcome without its message and with a keyed digest in place of its statement, like a sensitive one; None if that is not
     shorter."""
     if entry.get("event") != "outcome":
         return None

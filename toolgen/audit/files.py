@@ -1,6 +1,6 @@
-"""Which files a log is made of: the segment a stream is written to, and those that were closed, in the order of their entries.
+"""Files of a log: the segment that a stream is written to, and the closed ones, in the order of their entries.
 
-Closed segments are compressed such that at every moment one of them is whole.
+During the compression of a closed segment, a complete file exists at every moment.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ __all__ = [
     "tail_of",
 ]
 
-# gateway-1.jsonl is being written, gateway-1.000000000001.jsonl begins with entry 1 and was closed, .gz is the same, compressed.
+# gateway-1.jsonl is being written, gateway-1.000000000001.jsonl begins with entry 1 and was closed, .gz is its compressed form.
 _NAME = re.compile(r"(?P<stream>[^.]+)(?:\.(?P<first>\d{12,}))?\.jsonl(?P<packed>\.gz)?\Z")
 _TRIES = 100
 _BLOCK = 128 * 1024
 MAX_LINE_LENGTH = 64 * 1024 * 1024
-"""No entry is longer, in bytes: anyone who reads a log that somebody else could write to holds no more of it at once."""
+"""Maximum bytes of an entry: readers of a log that others can write to hold no longer line in memory."""
 
 
 class DamagedError(AuditError):
-    """A file of the log that is not what a gateway writes: no regular file, no whole archive, or without an end to its lines."""
+    """Raised for a file of the log that no gateway wrote: not a regular file, an incomplete archive, or a line that is too long."""
 
 
 class SegmentFile(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class SegmentFile(Struct, frozen=True, kw_only=True):
 
 
 def active_path(directory: Path, stream: str) -> Path:
-    """The file a stream is written to."""
+    """Return the file that a stream is written to."""
     return directory / f"{stream}.jsonl"
 
 
@@ -81,15 +81,16 @@ def closed_name(stream: str, first: int) -> str:
 
 
 def stream_names(directory: Path) -> list[str]:
-    """The streams of a log in the order of their numbers. Raises `AuditError` when the directory cannot be read."""
+    """Return the streams of a log in the order of their numbers. Raises `AuditError` if the directory cannot be read."""
     found = {match["stream"] for match in map(_NAME.match, _listed(directory)) if match}
     return sorted(found, key=lambda name: (len(name), name))
 
 
 def closed_segments(directory: Path, stream: str) -> list[SegmentFile]:
-    """The closed segments of a stream, oldest first. Where one is there plain and packed, the packing was not finished: plain counts."""
+    """Return the closed segments of a stream, oldest first. If a segment is there plain and packed, packing was not finished: the plain
+    file counts."""
     found: dict[int, SegmentFile] = {}
-    for name in sorted(_listed(directory), reverse=True):  # x.jsonl.gz before x.jsonl, which takes its place
+    for name in sorted(_listed(directory), reverse=True):  # x.jsonl.gz before x.jsonl, which replaces it
         match = _NAME.match(name)
         if match and match["stream"] == stream and match["first"]:
             first = int(match["first"])
@@ -99,10 +100,10 @@ def closed_segments(directory: Path, stream: str) -> list[SegmentFile]:
 
 @contextmanager
 def segments(directory: Path, stream: str) -> Iterator[list[tuple[SegmentFile, BinaryIO | None]]]:
-    """The segments of a stream as they stand together at one moment; the last may come with its file, opened already.
+    """Return the segments of a stream at one moment; the last may come with its opened file.
 
-    A gateway may close a segment at any time by giving it another name. The file being written is opened first and looked at again after
-    the others were listed: had it been closed meanwhile, it would be read twice, or what was begun after it missed.
+    A gateway may close a segment at any time by renaming it. So the current file is opened first and checked again after the others were
+    listed: if it was closed meanwhile, it would be read twice, or its successor missed.
     """
     path = active_path(directory, stream)
     for _ in range(_TRIES):
@@ -126,8 +127,8 @@ def segments(directory: Path, stream: str) -> Iterator[list[tuple[SegmentFile, B
 
 @contextmanager
 def opened(segment: SegmentFile, file: BinaryIO | None = None) -> Iterator[BinaryIO]:
-    """The plain bytes of a segment, which may have been packed since it was listed. Raises `AuditError`; `DamagedError` too where
-    their readers find that they are none."""
+    """Open the plain bytes of a segment, which may have been packed since it was listed. Raises `AuditError`; readers get `DamagedError`
+    for a damaged file."""
     try:
         if file is not None:
             yield file
@@ -146,16 +147,16 @@ def opened(segment: SegmentFile, file: BinaryIO | None = None) -> Iterator[Binar
                     yield found
                 return
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DamagedError("is no whole archive", where=segment.path.name) from error
+        raise DamagedError("is not a complete archive", where=segment.path.name) from error
     except DamagedError as error:
         raise DamagedError(error.message, where=error.where or segment.path.name) from None
-    raise AuditError("was removed while it was to be read", where=segment.path.name, suggestion="try again")
+    raise AuditError("was removed before it was read", where=segment.path.name, suggestion="try again")
 
 
 def regular(path: Path) -> BinaryIO:
-    """A file that somebody else may have put there, opened to be read. Raises `FileNotFoundError`, and `AuditError`.
+    """Open a file for reading that others may have created. Raises `FileNotFoundError`, and `AuditError`.
 
-    A link leads elsewhere, a pipe waits for a writer for ever, a device has no end: none is followed, waited for or read.
+    Links, pipes and devices are refused: a link leads elsewhere, a pipe may wait for a writer for ever, and a device has no end.
     """
     try:
         descriptor = open_descriptor(path, "RDONLY", "NOFOLLOW", "NONBLOCK", "NOCTTY")
@@ -166,18 +167,19 @@ def regular(path: Path) -> BinaryIO:
         raise kind(f"cannot be read: {error.strerror or type(error).__name__}", where=str(path)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise DamagedError("is no regular file", where=str(path))
+        raise DamagedError("is not a regular file", where=str(path))
     return os.fdopen(descriptor, "rb")
 
 
 def bounded(file: BinaryIO, longest: int = MAX_LINE_LENGTH) -> Iterator[bytes]:
-    """The lines of a file with their ends. Raises `DamagedError` where one does not end: nobody holds all of such a file."""
+    """Return the lines of a file with their ends. Raises `DamagedError` for a line that is too long, because the file must not fill the
+    memory."""
     return chain.from_iterable(blocks(file, longest))
 
 
 def blocks(file: BinaryIO, longest: int = MAX_LINE_LENGTH) -> Iterator[list[bytes]]:
     """Yield lines as `bounded` does, in lists of the lines of one read: work per line is most of the cost of reading a log."""
-    begun: list[bytes] = []  # the parts of a line whose end is still to come
+    begun: list[bytes] = []  # parts of an incomplete line
     size = 0
     try:
         while block := file.read(_BLOCK):
@@ -194,15 +196,15 @@ def blocks(file: BinaryIO, longest: int = MAX_LINE_LENGTH) -> Iterator[list[byte
             if size >= longest:
                 raise DamagedError("has a line that is longer than any entry")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DamagedError("is no whole archive") from error
+        raise DamagedError("is not a complete archive") from error
     if begun:
         yield [b"".join(begun)]
 
 
 def lines(file: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """The lines of a segment without their line ends, and whether each was written whole.
+    """Yield the lines of a segment without their line ends, and whether each is complete.
 
-    A last line without an end is not whole, and neither is anything that stands behind a zero byte: only zeros belong there.
+    A last line without an end is incomplete, and so is any content after a zero byte: only zeros are valid there.
     """
     zeros = False
     for line in file:
@@ -258,10 +260,10 @@ _LEVEL = 1  # 4.0 us of CPU a call; level 4 takes 7.4 for files that are 8 % sma
 
 
 def pack(segment: SegmentFile) -> None:
-    """Compresses a closed segment and removes the plain one, once what was written reads back as the same bytes.
+    """Compress a closed segment and remove the plain file after the packed one was read back and compared.
 
-    Killed at any point it leaves the plain segment, perhaps beside a packed one, which the next attempt replaces. Raises `OSError`,
-    and `AuditError` when the bytes differ.
+    If the process is killed, the plain segment remains, perhaps beside a packed one, which the next attempt replaces. Raises `OSError`, and
+    `AuditError` if the bytes differ.
     """
     packed = segment.path.with_name(segment.path.name + ".gz")
     part = packed.with_name(packed.name + ".part")
@@ -279,7 +281,7 @@ def pack(segment: SegmentFile) -> None:
         while chunk := back.read(_CHUNK):
             read.update(chunk)
     if read.digest() != written.digest():
-        raise AuditError("does not read back as it was written", where=part.name)
+        raise AuditError("has other content after compression", where=part.name)
     replace_file(part, packed)
     sync_folder(packed.parent)
     segment.path.unlink()

@@ -22,7 +22,7 @@ _Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class _Proof(msgspec.Struct, forbid_unknown_fields=True, tag_field="proof", tag="toolgen audit entry 1"):
-    """The file: the entry, the nodes beside its way up the tree, lowest first, and the checkpoint that signs the tree's root."""
+    """Proof file: the entry, the sibling nodes on its path up the tree, lowest first, and the checkpoint that signs the tree's root."""
 
     entry: dict[str, Any]
     path: Annotated[list[_Hash], msgspec.Meta(max_length=64)]
@@ -30,14 +30,14 @@ class _Proof(msgspec.Struct, forbid_unknown_fields=True, tag_field="proof", tag=
 
 
 class ProvenEntry(Struct, frozen=True, kw_only=True):
-    """An entry that was in the log when the checkpoint was signed."""
+    """Entry that was in the log when the checkpoint was signed."""
 
     entry: Entry
     checkpoint: Checkpoint
 
 
 def prove(directory: Path, stream: str, seq: int, keys: Verifiers) -> bytes:
-    """The proof of an entry against the first checkpoint behind it, as JSON. Raises `AuditError` when there is none."""
+    """Return the proof of an entry against the first checkpoint after it, as JSON. Raises `AuditError` if there is none."""
     entry = next((item for item in entries(directory, stream, seq) if item.get("seq") == seq), None)
     if entry is None:
         raise AuditError(f"there is no entry {seq}", suggestion="`toolgen audit list` shows the numbers")
@@ -83,9 +83,9 @@ def verify_proof(data: bytes, keys: Verifiers) -> ProvenEntry:
         checkpoint = read_checkpoint(canonical(proof.checkpoint))
         digest = hashed(proof.entry, str(proof.entry.get("prev", "")))
     except (msgspec.DecodeError, CanonicalError, UnicodeEncodeError, RecursionError) as error:
-        raise AuditError("is no proof of an audit entry", suggestion="`toolgen audit prove` makes one") from error
+        raise AuditError("is not a proof of an audit entry", suggestion="`toolgen audit prove` makes one") from error
     if checkpoint is None:
-        raise AuditError("holds no checkpoint")
+        raise AuditError("contains no checkpoint")
     if checkpoint.key not in keys:
         raise AuditError(
             f"is signed by the key {checkpoint.key}, which is not among those given", suggestion="see --key"
@@ -108,7 +108,7 @@ def verify_proof(data: bytes, keys: Verifiers) -> ProvenEntry:
 
 
 def _removed(directory: Path, stream: str, first: int, seq: int) -> Tree:
-    """The tree over what policy removed before an entry; an empty one where nothing was."""
+    """Return the tree over the entries that policy removed before an entry; an empty tree if there are none."""
     found = Tree(first=first)
     for _, _, statement in statements(removal_path(directory, stream)):
         if isinstance(statement, Removal) and statement.first == first and statement.size < seq:

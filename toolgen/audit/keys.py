@@ -1,4 +1,4 @@
-"""The keys that checkpoints are signed with: one private key, and the public keys of all there ever were."""
+"""Keys of checkpoints: one private key, and the public keys of all private keys that ever existed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_SIZE = 64 * 1024
 
 
 class PublicKey(Struct, frozen=True):
-    """A key that signatures are held against. `id` is the first half of the SHA-256 of its raw bytes, in hex."""
+    """Public key for checking signatures. `id` is the first half of the SHA-256 of its raw bytes, in hex."""
 
     id: str
     key: Ed25519PublicKey
@@ -54,7 +54,7 @@ Verifiers = Mapping[str, PublicKey]
 
 
 class SigningKey:
-    """A private key; nothing prints it."""
+    """Private key; it is never printed."""
 
     __slots__ = ("_key", "id")
 
@@ -63,20 +63,20 @@ class SigningKey:
         self.id = _id(key.public_key())
 
     def sign(self, data: bytes) -> bytes:
-        """The 64 bytes of an Ed25519 signature (RFC 8032)."""
+        """Return the 64 bytes of an Ed25519 signature (RFC 8032)."""
         return self._key.sign(data)
 
     @property
     def public(self) -> PublicKey:
-        """Its other half."""
+        """Return the public key."""
         return PublicKey(self.id, self._key.public_key())
 
 
 def make_key(private: Path, directory: Path) -> tuple[str, Path]:
-    """Makes a new key: private at `private`, readable by its owner alone, public beside the log. Returns its id and the public file.
+    """Make a new key: private at `private`, readable only by its owner, public beside the log. Returns its id and the public file.
 
-    Where there was one it is replaced, so that nobody can sign with it any more; its public half stays. A gateway takes the new key up
-    at its next checkpoint. Raises `AuditError`.
+    An existing private key is replaced, so that it cannot sign any more; its public key stays. A gateway uses the new key from its next
+    checkpoint. Raises `AuditError`.
     """
     key = Ed25519PrivateKey.generate()
     made = SigningKey(key)
@@ -84,7 +84,7 @@ def make_key(private: Path, directory: Path) -> tuple[str, Path]:
     try:
         for folder in (directory, private.parent):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The public key is durable before anything can be signed with the private one.
+        # The public key is durable before the private key can sign anything.
         _write(public, _pem(key.public_key()), 0o644)
         _write(
             private,
@@ -106,7 +106,7 @@ def public_path(directory: Path, identifier: str) -> Path:
 
 
 def signing_key(path: Path) -> SigningKey | None:
-    """The private key in a file, None where there is no file. Raises `AuditError` when it is none, or others could read it."""
+    """Return the private key in a file, None if there is no file. Raises `AuditError` if it is invalid, or others could read it."""
     try:
         mode = os.stat(path).st_mode
         data = read_file(path, _MAX_SIZE)
@@ -115,32 +115,32 @@ def signing_key(path: Path) -> SigningKey | None:
     except OSError as error:
         raise AuditError(f"cannot be read: {error.strerror}", where=str(path)) from error
     if mode & 0o077:
-        raise AuditError("can be read by others than its owner", where=str(path), suggestion="chmod 600")
+        raise AuditError("must be readable only by its owner", where=str(path), suggestion="chmod 600")
     try:
         key = serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError) as error:
-        raise AuditError("is no private key in PEM", where=str(path)) from error
+        raise AuditError("is not a private key in PEM", where=str(path)) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise AuditError("is no Ed25519 key", where=str(path), suggestion="`toolgen audit keys new` makes one")
+        raise AuditError("is not an Ed25519 key", where=str(path), suggestion="`toolgen audit keys new` makes one")
     return SigningKey(key)
 
 
 def read_public(path: Path) -> PublicKey:
-    """The public key in a file. Raises `AuditError`."""
+    """Return the public key in a file. Raises `AuditError`."""
     try:
         data = read_file(path, _MAX_SIZE)
         key = serialization.load_pem_public_key(data)
     except OSError as error:
         raise AuditError(f"cannot be read: {error.strerror}", where=str(path)) from error
     except ValueError as error:
-        raise AuditError("is no public key in PEM", where=str(path)) from error
+        raise AuditError("is not a public key in PEM", where=str(path)) from error
     if not isinstance(key, Ed25519PublicKey):
-        raise AuditError("is no Ed25519 key", where=str(path))
+        raise AuditError("is not an Ed25519 key", where=str(path))
     return PublicKey(_id(key), key)
 
 
 def public_keys(paths: Iterable[Path], directory: Path) -> Verifiers:
-    """The keys in these files, or in the folders among them; those beside the log when none are named. Raises `AuditError`."""
+    """Return the keys in these files, or in the folders among them; those beside the log if none are named. Raises `AuditError`."""
     folders = [*paths]
     files = [file for path in folders for file in (sorted(path.glob("*.pub")) if path.is_dir() else [path])]
     files = files if folders else sorted(directory.glob("*.pub"))
@@ -148,11 +148,11 @@ def public_keys(paths: Iterable[Path], directory: Path) -> Verifiers:
 
 
 def keep_in(folder: Path, name: str, data: bytes) -> None:
-    """Puts a checkpoint into a folder, durably. One that is there already is left as it is: such a folder may let nothing be changed."""
+    """Store a checkpoint in a folder, durably. An existing one stays as it is, because the folder may be write-once."""
     path = folder / name
     if path.exists():
         if read_file(path, len(data)) != data:
-            raise FileExistsError(errno.EEXIST, "another checkpoint is there under its name", str(path))
+            raise FileExistsError(errno.EEXIST, "another checkpoint has this name", str(path))
         return
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write(path, data, 0o600)
@@ -167,7 +167,7 @@ def _pem(key: Ed25519PublicKey) -> bytes:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Puts a file in place at once: a reader sees the old one or the new one."""
+    """Replace a file atomically: readers see the old file or the new one."""
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
     fd = open_descriptor(part, "WRONLY", "CREAT", "EXCL", "NOFOLLOW", mode=mode)

@@ -23,9 +23,9 @@ _event = msgspec.json.Decoder(_Event).decode
 
 
 def left_open(directory: Path, stream: str) -> dict[str, str]:
-    """The calls that were left open, with the names of their tools. Raises `AuditError`.
+    """Return the calls that were left open, with the names of their tools. Raises `AuditError`.
 
-    Only the segment that is written and the one before it are read. Calls that a recovery has reported already are left out.
+    Only the current segment and the one before it are read. Calls that a recovery has reported already are left out.
     """
     closed = closed_segments(directory, stream)
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The log a gateway writes: entries chained in order, made durable together, acknowledged only then."""
+"""Log of a gateway: entries are chained in order, made durable together, and acknowledged only afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STREAMS = 64
 _WHO = ("call_id", "principal", "on_behalf_of", "tool", "session", "client", "parent")
 _MAX_BATCH = 256
 _RETRY_S, _MAX_WAIT_S = 1.0, 30.0
-_BEGINNING_BYTES = 2 * ENDING_BYTES  # an intent of usual size, and the room that is kept for its ending
+_BEGINNING_BYTES = 2 * ENDING_BYTES  # typical size of an intent, and the space that is reserved for its outcome
 
 
 class AuditLog:
@@ -51,7 +51,7 @@ class AuditLog:
         *,
         is_read: Callable[[str], bool] = lambda tool: False,
     ) -> None:
-        """`is_read` is true for the name of a tool that changes nothing."""
+        """Create the log; `is_read` is true for the name of a tool that changes nothing."""
         self._directory = directory
         self._clock = clock
         self._plan = plan or AuditPlan()
@@ -78,22 +78,22 @@ class AuditLog:
 
     @property
     def directory(self) -> Path:
-        """The folder of the log, with the streams of all workers."""
+        """Return the folder of the log, with the streams of all workers."""
         return self._directory
 
     @property
     def stream(self) -> str:
-        """The stream this log writes; "" before it was opened."""
+        """Return the stream that this log writes; "" before it was opened."""
         return self._stream
 
     @property
     def size(self) -> int:
-        """The number of the last entry that was acknowledged."""
+        """Return the number of the last acknowledged entry."""
         return self._acknowledged.head.seq
 
     @property
     def fault(self) -> str | None:
-        """Why nothing can be recorded, or no call may begin; None when all is well."""
+        """Return the reason why nothing can be recorded, or no call may begin; None if there is none."""
         return (
             self._broken or self._full or (self._maintenance.blocked() if self._maintenance is not None else "") or None
         )
@@ -131,20 +131,20 @@ class AuditLog:
         except OSError as error:
             self._fail(error)
         except AuditError:
-            pass  # `_open` has said why
+            pass  # `_open` has logged the reason
         self._try_later()
 
     def open(self) -> None:
-        """Opens a stream, recovering it where a crash tore it. Raises `AuditError` when that cannot be done."""
+        """Open a stream, and recover it after a crash. Raises `AuditError` if that is impossible."""
         with contextlib.suppress(RuntimeError):  # opened without an event loop: the first append sets it
             self._loop = asyncio.get_running_loop()
         self._open(None)
 
     def end_abandoned(self) -> int:
-        """Record how the calls ended that the last writer of this stream had in flight when it died: `outcome_unknown`, and reads
-        `cancelled`.
+        """Record the outcome of calls that the last writer of this stream had in flight when it died: `outcome_unknown`, and `cancelled`
+        for reads.
 
-        Returns how many there were. Nothing is read where the stream was closed in order.
+        Returns their number. Nothing is read if the stream was closed cleanly.
         """
         segment = self._segment
         if segment is None or not segment.crashed:
@@ -171,9 +171,9 @@ class AuditLog:
         return len(begun)
 
     async def append(self, fields: Entry) -> Position:
-        """Adds an entry and returns its place once it is durable.
+        """Append an entry and return its place once it is durable.
 
-        Raises `AuditError` when it could not be made so, and `CanonicalError` when the fields are not JSON.
+        Raises `AuditError` if that fails, and `CanonicalError` if the fields are not JSON.
         """
         loop = self._loop = asyncio.get_running_loop()
         future: asyncio.Future[Position] = loop.create_future()
@@ -184,7 +184,7 @@ class AuditLog:
         return await future
 
     async def close(self) -> None:
-        """Writes what still waits and closes the stream cleanly."""
+        """Write the waiting entries and close the stream cleanly."""
         await self._settled()
         if self._maintenance is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._maintenance.stop)
@@ -211,7 +211,7 @@ class AuditLog:
             held = self._held_stream(mark)
             segment, self._stream = held or self._free_stream()
             if mark is not None and self._segment is segment and segment.head.seq < mark.head.seq:
-                # Entries are gone from the file. The next one still follows them by number and hash, so that `verify` misses them.
+                # Entries are missing in the file. The next one still has their successor's number and hash, so that `verify` reports them.
                 segment.head = mark.head
                 segment.first = segment.first if segment.size else mark.head.seq + 1
             self._segment = segment
@@ -269,7 +269,7 @@ class AuditLog:
         seq = batch.head.seq - len(batch.waiting)
         for entry, future in batch.waiting:
             seq += 1
-            if error is None:  # counted here: a function of its own is entered twice a call
+            if error is None:  # counted here, because a separate function would be entered twice per call
                 event = entry.get("event", "")
                 self._entries[event] = self._entries.get(event, 0) + 1
                 if event == "decision" and entry.get("code") == "outcome_unknown":
@@ -351,7 +351,7 @@ class AuditLog:
         return found
 
     def _write(self, batch: Batch) -> AuditError | None:
-        """Runs in the thread or in place; nothing else touches the segment meanwhile."""
+        """Write a batch, in the thread or in place; nothing else uses the segment meanwhile."""
         segment, maintenance = self._segment, self._maintenance
         if segment is None:
             return AuditError("the audit log is not open")
@@ -375,7 +375,7 @@ class AuditLog:
         return None
 
     def _rotate(self, segment: Segment, first: int, reserve: int) -> None:
-        """Closes the segment, unless there is no room to begin another, or a reader has it open on Windows."""
+        """Close the segment, unless there is no space to begin another, or a reader has it open on Windows."""
         try:
             segment.rotate(reserve)
         except (NoRoomError, BusyFileError):
@@ -406,11 +406,11 @@ class AuditLog:
         return self._segment, self._stream
 
     def _found_open(self) -> dict[str, str]:
-        """The calls that the last writer of the stream left open, logged and counted."""
+        """Return the calls that the last writer of the stream left open; they are logged and counted."""
         try:
             found = left_open(self._directory, self._stream)
         except AuditError as error:
-            _logger.warning("the calls that %s had left open cannot be read: %s", self._stream, error)
+            _logger.warning("the calls that %s left open cannot be read: %s", self._stream, error)
             return {}
         reads = sum(map(self._is_read, found.values()))
         self._left_open = {"read": reads, "write": len(found) - reads}
@@ -444,7 +444,7 @@ class AuditLog:
             self._maintenance.start(lambda: self._acknowledged.head)
 
     def _record(self, fields: Entry) -> None:
-        """Appends from the maintenance thread, and waits there."""
+        """Append from the maintenance thread, and wait there."""
         if self._loop is None:
             raise AuditError("no call was recorded yet")
         task = asyncio.run_coroutine_threadsafe(self.append(fields), self._loop)
@@ -455,7 +455,7 @@ class AuditLog:
             raise AuditError("the entry was not recorded in time") from None
 
     def _try_later(self) -> None:
-        """Looks again without being asked: a load balancer sends nothing to a gateway that is not ready."""
+        """Check again after a while: a load balancer sends no requests to a gateway that is not ready."""
         if self._retry is None and (self._broken is not None or self._full):
             self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._try_again)
 
@@ -480,4 +480,4 @@ def _key(directory: Path) -> bytes:
     try:
         return kept_key(path)
     except ValueError:
-        raise AuditError("holds no key of 64 hex digits", where=str(path)) from None
+        raise AuditError("contains no key of 64 hex digits", where=str(path)) from None

@@ -1,6 +1,7 @@
-"""Looks after a stream beside the calls: signs how far it has come, compresses closed segments, removes those that policy lets go.
+"""Maintenance of a stream beside the calls: it signs checkpoints, compresses closed segments, and removes those that are older or larger
+than policy keeps.
 
-Removes closed segments that are kept long enough, after saying so: signed, and in the log itself.
+A removal is signed, and recorded in the log, before the segments are removed.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Retention:
         self.fault = ""
 
     def run(self, key: SigningKey | None) -> None:
-        """Removes what may go now, and what a crash left of an earlier removal. Never the newest closed segment."""
+        """Remove what policy allows, and the rest of a removal that a crash interrupted. The newest closed segment is never removed."""
         if self._plan.keep_s is None and self._plan.keep_bytes is None:
             return
         try:
@@ -74,9 +75,7 @@ class Retention:
         last = max((after.first - 1 for _, after in going), default=0)
         if last > said:
             if key is None:
-                raise AuditError(
-                    "what is removed has to be signed for", suggestion="`toolgen audit keys new` makes a key"
-                )
+                raise AuditError("a removal has to be signed", suggestion="`toolgen audit keys new` makes a key")
             checkpoint = self._signed_end({after.first - 1 for _, after in going if after.first - 1 > said})
             self._say(key, checkpoint, policy)
             said = checkpoint.size
@@ -86,14 +85,14 @@ class Retention:
         sync_folder(self._directory)
 
     def _going(self, closed: list[SegmentFile]) -> tuple[list[tuple[SegmentFile, SegmentFile]], str]:
-        """The segments that may go, each with the one after it, and why."""
+        """Yield the segments that may be removed, each with the next one and the reason."""
         old, keep_s, keep_bytes = 0, self._plan.keep_s, self._plan.keep_bytes
         pairs = list(pairwise(closed))
         if keep_s is not None:
             until = self._clock.now() - keep_s
             while (
                 old < len(pairs) and _began(pairs[old][1]) < until
-            ):  # all before the next one's first entry is older still
+            ):  # all are older than the next segment's first entry
                 old += 1
         large = 0
         if keep_bytes is not None:
@@ -111,7 +110,7 @@ class Retention:
         append_line(removal_path(self._directory, self._stream), removal.line)
 
     def _signed_end(self, ends: set[int]) -> Checkpoint:
-        """The checkpoint at the last of these segment ends that has one: what is removed up to there can still be proven to have been."""
+        """Return the checkpoint at the last of these segment ends that has one: then it can still be proven what was removed."""
         keys = public_keys((), self._directory)
         found = [
             statement
@@ -119,7 +118,7 @@ class Retention:
             if isinstance(statement, Checkpoint) and statement.size in ends and statement.is_signed(keys)
         ]
         if not found:
-            raise AuditError("no checkpoint says yet how the log stood where one of them ended")
+            raise AuditError("no checkpoint covers the end of any of them yet")
         return max(found, key=lambda checkpoint: checkpoint.size)
 
     def _removals(self) -> list[Removal]:
@@ -132,14 +131,14 @@ def _began(segment: SegmentFile) -> float:
     try:
         return datetime.fromisoformat(time).timestamp()
     except (TypeError, ValueError) as error:
-        raise AuditError("does not say when it begins", where=segment.path.name) from error
+        raise AuditError("has no time of its first entry", where=segment.path.name) from error
 
 
 _logger = logging.getLogger(__name__)
-_CHUNK = 512  # leaves added before other threads get a turn
+_CHUNK = 512  # maximum leaves added before other threads get a turn
 
 Batch = tuple[int, Sequence[str]]
-"""The number of the first of some entries, and their hashes. A batch without any says that a segment ended before that number."""
+"""Number of the first of some entries, and their hashes. An empty batch marks the end of a segment before that number."""
 
 
 class Maintenance:
@@ -148,7 +147,8 @@ class Maintenance:
     def __init__(
         self, directory: Path, stream: str, plan: AuditPlan, clock: Clock, record: Callable[[Entry], None]
     ) -> None:
-        """`record` adds an entry to the log and returns once it is durable; it raises `AuditError` when that is not to be had."""
+        """Create the maintenance; `record` appends an entry to the log and returns once it is durable; it raises `AuditError` if that
+        fails."""
         self.stream = stream
         self._directory = directory
         self._plan = plan
@@ -173,14 +173,14 @@ class Maintenance:
         self.head: Callable[[], StreamHead] = StreamHead
 
     def start(self, head: Callable[[], StreamHead]) -> None:
-        """Begins to look after the stream. `head` says what its last acknowledged entry is."""
+        """Start the maintenance of the stream. `head` is its last acknowledged entry."""
         self.head = head
         self._go_on_delivering()
         self._thread = threading.Thread(target=self._run, name="audit-maintenance", daemon=True)
         self._thread.start()
 
     def note(self, first: int, hashes: Sequence[str]) -> None:
-        """Takes notice of entries that were acknowledged, or, without any, of a segment that was closed before number `first`."""
+        """Note acknowledged entries or, without any, a segment that was closed before number `first`."""
         if self._signing:
             self._inbox.append((first, hashes))
             self._count += len(hashes)
@@ -188,12 +188,12 @@ class Maintenance:
             self._wake.set()
 
     def leave(self) -> None:
-        """Ends without being waited for: the stream is somebody else's now."""
+        """Stop without waiting, because another process has the stream now."""
         self._stopping = True
         self._wake.set()
 
     def stop(self) -> None:
-        """Signs what is not signed yet and ends."""
+        """Sign the unsigned entries and stop."""
         self.leave()
         if self._thread is not None:
             self._thread.join()
@@ -206,20 +206,20 @@ class Maintenance:
         return tuple(fault for fault in wrong if fault)
 
     def blocked(self) -> str:
-        """Why no call may begin; "" when calls may."""
+        """Return the reason why no call may begin; "" if calls may begin."""
         most = self._plan.required_s
         if most is None:
             return ""
         if self._fault:
             return self._fault
         if self._key is None:
-            return "checkpoints are required, and nothing signs them"
+            return "checkpoints are required, but there is no key to sign them"
         if self._shippers and all(shipper.owing_s() > most for shipper in self._shippers):
-            return f"no checkpoint has reached where it is kept for {most:g} s"
+            return f"no checkpoint has reached its destination for {most:g} s"
         return ""
 
     def behind(self, size: int) -> tuple[int, float]:
-        """Number of the `size` entries that no checkpoint covers, 0 where nothing signs, and the age of the oldest checkpoint that is
+        """Return the number of the `size` entries that no checkpoint covers (0 without a key), and the age of the oldest checkpoint that is
         owed."""
         unsigned = max(0, size - self._signed) if self._signing else 0
         return unsigned, max((shipper.owing_s() for shipper in self._shippers), default=0.0)
@@ -256,14 +256,15 @@ class Maintenance:
             try:
                 self.tick()
             except Exception as error:  # noqa: BLE001 - the thread goes on, whatever it was
-                message = "the audit log is not looked after: %s"
+                message = "the maintenance of the audit log failed: %s"
                 _logger.error(message, place_of(error))  # noqa: TRY400 - its text may quote anything
             self._wake.wait(self._plan.checkpoint_s)
             self._wake.clear()
         self.tick()
 
     def _go_on_delivering(self) -> None:
-        """Takes up what an earlier process of this stream left: its key, and the newest checkpoint where a place has not got it yet."""
+        """Continue the work of an earlier process of this stream: its key, and the newest checkpoint for destinations that do not
+        have it."""
         try:
             self._key = signing_key(self._key_path)
             signed = newest_checkpoints(checkpoint_path(self._directory, self.stream)) if self._shippers else []
@@ -279,13 +280,13 @@ class Maintenance:
         self._fault = fault
 
     def _look_for_key(self) -> None:
-        """A key that was made, replaced or taken away since is noticed here."""
+        """Check whether a key was created, replaced or removed."""
         self._key = signing_key(self._key_path)
         if self._key is None:
             self._signing = False
             self._inbox.clear()
         elif not self._signing:
-            # Entries are noted from here on; those up to the head read now are taken from the files, also where they are noted too.
+            # Entries are noted from here on; those up to the head read now are taken from the files, even if they are noted too.
             self._inbox.clear()
             self._signing = True
             try:
@@ -295,13 +296,13 @@ class Maintenance:
                 raise
 
     def _catch_up(self, head: StreamHead) -> None:
-        """The tree up to `head`: from the last checkpoint, or from the first entry."""
+        """Return the tree up to `head`: from the last checkpoint, or from the first entry."""
         tree, known = Tree(), ""
         last = self._last_checkpoint()
         if last is not None:
             tree, known = last.tree() or tree, last.head
             if last.size > head.seq:
-                raise AuditError(f"it ends at entry {head.seq}, though {last.size} entries were signed")
+                raise AuditError(f"it ends at entry {head.seq}, but {last.size} entries were signed")
         start = tree.size + 1
         for seq, digest in hashes_from(self._directory, self.stream, max(1, tree.size)):
             if seq > head.seq:
@@ -310,7 +311,9 @@ class Maintenance:
                 raise AuditError(f"entry {seq} is not the one that was signed")
             if seq <= tree.size:
                 continue
-            if seq != tree.size + 1:  # nobody has what stood before; the tree begins again where the log does
+            if (
+                seq != tree.size + 1
+            ):  # the earlier entries are gone, so the tree starts again at the beginning of the log
                 tree = Tree(first=seq)
             tree.extend((bytes.fromhex(digest),))
             known = digest
@@ -333,7 +336,7 @@ class Maintenance:
                 self._sign()
                 continue
             if first <= self._tree.size:
-                continue  # read from the files already
+                continue  # already read from the files
             if first != self._tree.size + 1:
                 self._tree = Tree(first=first)
             for start in range(0, len(hashes), _CHUNK):
@@ -341,7 +344,7 @@ class Maintenance:
             self._head = hashes[-1]
 
     def _sign(self) -> None:
-        """Signs how far the stream has come, unless nothing was added since, and sends that on its ways."""
+        """Sign the current size of the stream, unless nothing was added, and queue the checkpoint for delivery."""
         tree = self._tree
         if self._key is None or tree.size <= self._signed or tree.size < tree.first:
             return

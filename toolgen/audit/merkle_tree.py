@@ -1,7 +1,7 @@
-"""A Merkle tree over the entries of a stream (RFC 9162, section 2.1), so that one entry is proven against a checkpoint by a few hashes.
+"""Merkle tree over the entries of a stream (RFC 9162, section 2.1), so that a few hashes prove one entry against a checkpoint.
 
-A leaf is the hash of its entry as it stands. The RFC puts a zero byte before what it hashes into a leaf so that nobody can pass a node off
-as one; here an entry's hash is made of text that begins with a hex digit or `{`, and a node's of bytes that begin with 1.
+A leaf is the hash of its entry. The RFC hashes a leaf with a leading zero byte, so that a node cannot be used as a leaf; here that is not
+needed, because an entry's hash is over text that begins with a hex digit or `{`, and a node's over bytes that begin with 1.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ _CHUNK_HEIGHT = 7
 _CHUNK = 1 << _CHUNK_HEIGHT
 
 Run = tuple[int, bytes]
-"""A perfect subtree: its height and its root."""
+"""Perfect subtree: its height and its root."""
 
 
 class Tree:
-    """Merkle tree over the entries from number `first` on, kept as the roots of its perfect subtrees: a few hundred bytes."""
+    """Merkle tree over the entries from number `first`, stored as the roots of its perfect subtrees: a few hundred bytes."""
 
     def __init__(self, *, first: int = 1, size: int = 0, frontier: Sequence[bytes] = ()) -> None:
-        """`size` is the number of the last entry in it. Raises `ValueError` when `frontier` does not have as many subtrees as that size."""
+        """Create the tree; `size` is the number of its last entry. Raises `ValueError` if `frontier` does not have the subtrees of that
+        size."""
         self.first = first
         self.size = size or first - 1
         heights = _heights(self.size - first + 1)
@@ -32,11 +33,11 @@ class Tree:
 
     @property
     def frontier(self) -> tuple[bytes, ...]:
-        """The roots of its perfect subtrees, largest first."""
+        """Return the roots of its perfect subtrees, largest first."""
         return tuple(root for _, root in self._frontier)
 
     def extend(self, leaves: Sequence[bytes]) -> None:
-        """Adds the hashes of the entries that follow."""
+        """Add the hashes of the entries that follow."""
         done = 0
         while done < len(leaves):
             aligned = (self.size - self.first + 1) % _CHUNK == 0
@@ -56,7 +57,7 @@ class Tree:
         frontier.append((height, node))
 
     def root(self) -> bytes:
-        """The root of the whole; of nothing, the hash of nothing."""
+        """Return the root of the tree; for an empty tree, the hash of nothing."""
         if not self._frontier:
             return sha256(b"").digest()
         node = self._frontier[-1][1]
@@ -70,7 +71,7 @@ class Tree:
 
 
 def _perfect(nodes: Sequence[bytes]) -> bytes:
-    """The root over as many leaves as a power of two says: level by level, which costs less than one after the other."""
+    """Return the root over a number of leaves that is a power of two: level by level, which is faster than one by one."""
     while len(nodes) > 1:
         pairs = iter(nodes)
         nodes = [sha256(b"\1%b%b" % pair).digest() for pair in zip(pairs, pairs, strict=True)]
@@ -78,14 +79,14 @@ def _perfect(nodes: Sequence[bytes]) -> bytes:
 
 
 def inclusion_proof(frontier: Sequence[bytes], known: int, leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The nodes beside the way from a leaf to the root, lowest first (RFC 9162, section 2.1.3.1).
+    """Return the sibling nodes on the path from a leaf to the root, lowest first (RFC 9162, section 2.1.3.1).
 
-    Of the first `known` leaves only the perfect subtrees are given, as `frontier`: the rest went with removed segments. `leaves` are those
-    behind them. `index` counts from 0 over both, and is not among the first.
+    For the first `known` leaves only the perfect subtrees are given, as `frontier`: the leaves were in removed segments. `leaves` are those
+    after them. `index` counts from 0 over both, and is not among the first.
     """
     nodes: dict[
         tuple[int, int], bytes
-    ] = {}  # the perfect subtree of a height at a place, counted in subtrees of that height
+    ] = {}  # perfect subtree of a height at a place, counted in subtrees of that height
     start = 0
     for height, root in zip(_heights(known), frontier, strict=True):
         nodes[height, start >> height] = root
@@ -118,7 +119,8 @@ def inclusion_proof(frontier: Sequence[bytes], known: int, leaves: Sequence[byte
 
 
 def root_from_inclusion_proof(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
-    """The root that a leaf and the nodes beside its way lead to (RFC 9162, section 2.1.3.2); None when they cannot be of such a tree."""
+    """Return the root for a leaf and the sibling nodes on its path (RFC 9162, section 2.1.3.2); None if they cannot belong to such a
+    tree."""
     if not 0 <= index < size:
         return None
     place, last, node = index, size - 1, leaf
@@ -136,5 +138,5 @@ def root_from_inclusion_proof(leaf: bytes, index: int, size: int, path: Sequence
 
 
 def _heights(size: int) -> list[int]:
-    """The heights of the perfect subtrees of a tree, largest first: the bits of its size."""
+    """Return the heights of the perfect subtrees of a tree, largest first: the bits of its size."""
     return [height for height in reversed(range(size.bit_length())) if size >> height & 1]

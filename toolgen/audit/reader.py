@@ -1,4 +1,4 @@
-"""Reads the log for review: its entries in their order, its calls as one row each, and where a sensitive value stands as a digest."""
+"""Reader of the log for review: its entries in their order, its calls as one row each, and searches for digests of sensitive values."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ _link = msgspec.json.Decoder(_ChainLink)
 
 
 def entries(directory: Path, stream: str = "", start: int = 1) -> Iterator[Entry]:
-    """Every entry of one stream, or of all, one stream after the other, from the segment on that holds number `start`.
+    """Yield every entry of one stream, or of all, stream by stream, from the segment that contains number `start`.
 
-    A line that is no JSON object is passed over: `verify` is what judges.
+    Invalid lines are skipped: `verify` reports them.
     """
     return decoded(lines_of(directory, stream, start))
 
 
 def decoded(found: Iterable[bytes]) -> Iterator[Entry]:
-    """The entries of lines, those that are JSON objects."""
+    """Yield the entries of lines that are JSON objects."""
     for line in found:
         try:
             entry = msgspec.json.decode(line)
@@ -69,7 +69,7 @@ def decoded(found: Iterable[bytes]) -> Iterator[Entry]:
 
 
 def hashes_from(directory: Path, stream: str, start: int) -> Iterator[tuple[int, str]]:
-    """Number and hash of every entry of a stream from number `start` on, as its lines say."""
+    """Yield number and hash of every entry of a stream from number `start`, as its lines state them."""
     for line in lines_of(directory, stream, start):
         try:
             link = _link.decode(line)
@@ -80,7 +80,7 @@ def hashes_from(directory: Path, stream: str, start: int) -> Iterator[tuple[int,
 
 
 def first_of(segment: SegmentFile) -> dict[str, Any]:
-    """The first entry of a closed segment; empty when its first line is none. Raises `AuditError`."""
+    """Return the first entry of a closed segment; empty if its first line is invalid. Raises `AuditError`."""
     with opened(segment) as file:
         line = next((line for line, _ in lines(bounded(file))), b"")
     try:
@@ -91,7 +91,7 @@ def first_of(segment: SegmentFile) -> dict[str, Any]:
 
 
 def lines_of(directory: Path, stream: str = "", start: int = 1) -> Iterator[bytes]:
-    """The lines of one stream, or of all, as they stand in their files, from the segment on that holds number `start`."""
+    """Yield the lines of one stream, or of all, as in their files, from the segment that contains number `start`."""
     for name in stream_names(directory):
         if stream not in {"", name}:
             continue
@@ -99,14 +99,14 @@ def lines_of(directory: Path, stream: str = "", start: int = 1) -> Iterator[byte
             later = [segment.first for segment, _ in found[1:]]
             for (segment, file), after in zip(found, [*later, 0], strict=True):
                 if 0 < after <= start:
-                    continue  # the next segment begins no later than what is asked for
+                    continue  # the next segment begins at or before the requested entry
                 with opened(segment, file) as plain:
                     yield from (line for line, _ in lines(bounded(plain)))
 
 
 def entry_at(directory: Path, seq: int, stream: str = "") -> list[Entry]:
-    """The entries with a number: one, or the first of each stream that has one when no stream is named."""
-    mark = b'"seq":%d,' % seq  # most lines need not be decoded to be passed over
+    """Return the entries with a number: one, or the first of each stream that has one if no stream is named."""
+    mark = b'"seq":%d,' % seq  # most lines can be skipped without decoding
     found = []
     for name in stream_names(directory) if not stream else (stream,):
         near = decoded(line for line in lines_of(directory, name, seq) if mark in line)
@@ -141,7 +141,7 @@ def merged(found_entries: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def people_who_answered(found_entries: Iterable[Entry]) -> dict[str, list[str]]:
-    """Return who approved or denied each call, by its id, in the order of their answers; calls that nobody answered for are not there.
+    """Return who approved or denied each call, by its id, in the order of their answers; calls without answers are left out.
 
     Decisions of the policy have the verdicts allow, ask and deny: a person's denial has its code too.
     """
@@ -159,7 +159,7 @@ def people_who_answered(found_entries: Iterable[Entry]) -> dict[str, list[str]]:
 
 
 class RecordedUsers:
-    """Roles and attributes of users as the record has them: what was recorded for a call itself, or else last before it in its stream."""
+    """Roles and attributes of users in the log: those recorded for a call itself, or otherwise the last ones before it in its stream."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[object, object], Any] = {}
@@ -167,7 +167,7 @@ class RecordedUsers:
 
     @property
     def known(self) -> bool:
-        """True if anything was recorded of any user."""
+        """Return True if data of any user was recorded."""
         return bool(self._last)
 
     def add(self, call_id: str, entry: Entry) -> None:
@@ -182,7 +182,7 @@ class RecordedUsers:
             self._own.pop((call_id, name), None)
 
     def of(self, call_id: str, entry: Entry) -> dict[str, Any]:
-        """Return roles and attributes of the parties of a call by their names, those that are known."""
+        """Return the known roles and attributes of the parties of a call, by their names."""
         parties = [name for name in (entry.get("principal"), entry.get("on_behalf_of")) if isinstance(name, str)]
         said = {name: self._own.get((call_id, name), self._last.get((entry.get("stream"), name))) for name in parties}
         return {name: item for name, item in said.items() if isinstance(item, dict)}
@@ -204,7 +204,7 @@ def _told(before: _Chapter | None, entry: Entry) -> _Chapter:
             return _Chapter(begun=True, row=unfinished_row(entry), until=until)
         case "outcome" if known.begun:
             return replace(known, row=with_outcome(known.row.copy(), entry), until=until)
-        case "decision" if "code" in entry:  # a person's, or time's, that ends the call
+        case "decision" if "code" in entry:  # a decision of a person, or a timeout, that ends the call
             ending = {"outcome_seq": entry.get("seq"), "status": entry.get("status"), "code": entry["code"]}
             if "message" in entry:
                 ending["message"] = entry["message"]
@@ -225,7 +225,7 @@ _OF_ENTRY = ("seq", "time", "stream", "event", "prev", "hash")
 
 
 def unfinished_row(intent: Entry) -> dict[str, Any]:
-    """The row of a call that has begun and not ended."""
+    """Return the row of a call that has begun and not ended."""
     row = dict(intent)
     for name in _CHAIN:
         row.pop(name, None)
@@ -234,7 +234,7 @@ def unfinished_row(intent: Entry) -> dict[str, Any]:
 
 
 def with_outcome(row: dict[str, Any], outcome: Entry) -> dict[str, Any]:
-    """A call's row, changed to say how the call ended."""
+    """Return the row of a call, changed to its outcome."""
     added = dict(outcome)
     for name in _OF_ENTRY:
         added.pop(name, None)
@@ -250,34 +250,34 @@ _Place = tuple[str | None, ...]
 
 
 def read_key(directory: Path) -> bytes:
-    """The key of a log's digests. Raises `AuditError` when it cannot be read: then nobody can look anything up."""
+    """Return the key of a log's digests. Raises `AuditError` if it cannot be read: then no value can be searched for."""
     path = directory / "hmac.key"
     try:
         return kept(path)
     except OSError as error:
         raise AuditError(f"cannot be read: {error.strerror}", where=str(path)) from error
     except ValueError:
-        raise AuditError("holds no key of 64 hex digits", where=str(path)) from None
+        raise AuditError("contains no key of 64 hex digits", where=str(path)) from None
 
 
 def find_value(directory: Path, value: str) -> Iterator[Entry]:
-    """Every entry with the digest of a value: of its text, or of the number, list or object that the text is in JSON.
+    """Yield every entry with the digest of a value: of its text, or of the number, list or object that the text is in JSON.
 
-    A part of a recorded value (a word of a text, a field of an object that was concealed whole) has another digest, and is found only
-    where it is sensitive by itself. In logs from before values were concealed once, what was concealed twice is found too.
+    A part of a recorded value (a word of a text, a field of an object that was concealed as a whole) has another digest, and is found only
+    where it is sensitive by itself. In older logs, values that were concealed twice are found too.
     """
     wanted = digests_of(read_key(directory), value)
     return (entry for entry in entries(directory) if holds(entry, wanted))
 
 
 def digests_of(key: bytes, value: str) -> frozenset[str]:
-    """All that a log with this key may hold for a value."""
+    """Return all digests that a log with this key may contain for a value."""
     forms: list[Any] = [value]
     with contextlib.suppress(ValueError):
         forms.append(decode_json(value.encode(errors="surrogatepass")))
     found: set[str] = set()
     for form in forms:
-        with contextlib.suppress(CanonicalError, RecursionError):  # then no call could be recorded with it
+        with contextlib.suppress(CanonicalError, RecursionError):  # in this case no call could be recorded with it
             found.update(_digests(key, form))
     return frozenset(found)
 
@@ -299,12 +299,12 @@ def _digests(key: bytes, value: Any) -> Iterator[str]:
 
 
 def _unescaped(key: bytes, value: Any) -> str:
-    """A digest as it was before forms of the record's own were escaped in what is sent."""
+    """Return a digest of the older form, from before values that look like the log's own forms were escaped."""
     return "hmac-sha256:" + hmac.new(key, written(value), sha256).hexdigest()
 
 
 def _with_digests_inside(key: bytes, value: Any) -> Iterator[Any]:
-    """The value with digests in the places that other paths may have named: every choice of places, the fewest first."""
+    """Yield the value with digests in the places that other paths may have named: every choice of places, the fewest first."""
     inner = value
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
@@ -317,7 +317,7 @@ def _with_digests_inside(key: bytes, value: Any) -> Iterator[Any]:
 
 
 def _places(value: Any, above: _Place) -> Iterator[_Place]:
-    """Every place in a value, those of all items of a list as one: the names that lead there."""
+    """Yield the path of every place in a value; the items of a list share one path."""
     items: Iterable[tuple[str | None, Any]] = ()
     if isinstance(value, dict):
         items = value.items()

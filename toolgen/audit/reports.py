@@ -1,4 +1,4 @@
-"""Calls for people and programs: numbers by tool and principal, CSV for spreadsheets, OCSF events for what collects security events."""
+"""Reports of calls: numbers by tool and principal, CSV for spreadsheets, and OCSF events for systems that collect security events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _MANY = 100
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """Some calls. Times in milliseconds, of those that ended; None where none did. Percentiles are values that occurred (nearest rank)."""
+    """Group of calls. Times are in milliseconds, of the calls that ended; None if none did. Percentiles are values that occurred (nearest
+    rank)."""
 
     name: str
     calls: int
@@ -36,7 +37,7 @@ class Group(Struct, frozen=True, kw_only=True):
     slowest: float | None
 
     def to_dict(self) -> dict[str, object]:
-        """For `--json`."""
+        """Return the form for `--json`."""
         return {
             "name": self.name,
             "calls": self.calls,
@@ -48,7 +49,8 @@ class Group(Struct, frozen=True, kw_only=True):
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """`first` and `last` are microseconds since the epoch; groups come with the most calls first, a hundred at most."""
+    """Statistics of calls. `first` and `last` are microseconds since the epoch; groups are sorted by their number of calls, at most a
+    hundred."""
 
     total: Group
     first: int | None
@@ -60,7 +62,7 @@ class Stats(Struct, frozen=True, kw_only=True):
     principals: tuple[Group, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """For `--json`."""
+        """Return the form for `--json`."""
         return {
             **self.total.to_dict(),
             "statuses": self.statuses,
@@ -149,7 +151,7 @@ def _most(gathered: Mapping[str, Collection[_Cell]]) -> tuple[Group, ...]:
 
 
 OCSF_VERSION = "1.5.0"
-"""Of https://schema.ocsf.io: the class API Activity, 6003, without profiles."""
+"""Version of https://schema.ocsf.io: the class API Activity, 6003, without profiles."""
 
 COLUMNS = (
     "stream",
@@ -175,11 +177,11 @@ COLUMNS = (
     "arguments",
     "answered_by",
 )
-"""Of the CSV."""
+"""Columns of the CSV."""
 
-# What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection), also behind spaces.
+# Beginnings that a spreadsheet treats as a formula (https://owasp.org/www-community/attacks/CSV_Injection), also after spaces.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-# Where a spreadsheet takes semicolons for what parts cells, as those of many countries do, quotes or not.
+# Also after semicolons, because spreadsheets of many countries split cells at semicolons, even within quotes.
 _BEHIND = re.compile(r"([;\t][\s\"']*)([=+\-@＝＋－＠])")
 _CLASS = 6003
 _CATEGORY = 6
@@ -224,7 +226,7 @@ def _cell(value: object, printable: Callable[[object], str]) -> object:
 
 
 def ocsf_event(call: Mapping[str, Any], *, effect: str = "", version: str = "") -> dict[str, Any]:
-    """A call as an event of API Activity. `effect` is its tool's, "" where that is not known; `version` is toolgen's."""
+    """Return a call as an event of API Activity. `effect` is its tool's, "" if unknown; `version` is toolgen's."""
     activity, name = _ACTIVITIES.get(effect, (_OTHER, effect.capitalize()))
     status = str(call.get("status", ""))
     status_id, status_name = _STATUSES.get(status, (_OTHER, status))
@@ -278,7 +280,7 @@ def _metadata(call: Mapping[str, Any], version: str) -> dict[str, Any]:
 
 
 def _actor(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The party a call was made for, and the agent that made it; for nobody else, the agent alone."""
+    """Return the user that a call was made for, and the agent that made it; without a user, only the agent."""
     principal, user = str(call.get("principal") or "unknown"), call.get("on_behalf_of")
     session = {"session": {"uid": str(call["session"])}} if call.get("session") else {}
     if user:

@@ -1,4 +1,4 @@
-"""The segment of a stream that is being written: preallocated, appended to, made durable, recovered after a crash, and closed."""
+"""Segment of a stream that is being written: preallocated, appended to, made durable, recovered after a crash, and closed."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 ENDING_BYTES = 8 * 1024
-"""What is kept for a call, and twice the size of its intent besides, in which the statement is that the ending tells again."""
+"""Bytes reserved for the outcome of a call, in addition to twice the size of its intent, because the outcome repeats the statement."""
 
 _STEP = 1024 * 1024
 _WINDOW = 8 * 1024 * 1024
-_PUT_ASIDE = "run `toolgen audit verify`, put the file aside and start again"
+_PUT_ASIDE = "run `toolgen audit verify`, move the file to another folder and start again"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _sync_content = sync_content
 
@@ -50,11 +50,11 @@ class NoRoomError(OSError):
 
 
 class BusyFileError(OSError):
-    """A file cannot be renamed now, as another process has it open. The segment is as it was."""
+    """Raised if a file cannot be renamed now, because another process has it open. The segment is unchanged."""
 
 
 class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
-    """The last entry of a stream: its number and hash. A new stream's is 0 and nothing."""
+    """Last entry of a stream: its number and hash. For a new stream they are 0 and empty."""
 
     seq: int = 0
     hash: str = FIRST
@@ -77,17 +77,17 @@ class EndingRoom:
     def __init__(self) -> None:
         self._kept: dict[str, int] = {}
         self.total = 0
-        """Bytes kept for all of them."""
+        """Total bytes of all reservations."""
 
     def add(self, entry: Entry, size: int) -> int:
-        """Counts an entry of so many bytes, which is written next; returns how many had been kept for it and are its own now."""
+        """Count an entry of so many bytes, which is written next; returns the bytes that were reserved for it and that it may use."""
         call, event = entry.get("call_id", ""), entry.get("event")
         taken = self._kept.get(call, 0)
         if event == "intent":
             self._kept[call] = ENDING_BYTES + 2 * size
             self.total += self._kept[call] - taken
             return 0
-        if event != "outcome":  # an attempt, or the like: the ending is still to come
+        if event != "outcome":  # an attempt, for example: the outcome follows
             taken = min(size, taken)
             self.restore(entry, -taken)
             return taken
@@ -95,7 +95,7 @@ class EndingRoom:
         return taken
 
     def restore(self, entry: Entry, size: int) -> None:
-        """Keeps so many bytes more for an entry's call."""
+        """Reserve so many more bytes for an entry's call."""
         if size:
             call = entry.get("call_id", "")
             self._kept[call] = self._kept.get(call, 0) + size
@@ -153,15 +153,15 @@ class Segment:
             self._close_file()
             created = not self.path.exists()
             self._use(open_descriptor(self.path, "RDWR", "CREAT", "NOFOLLOW"))
-            lock(self._fd, wait=False)  # what earlier versions hold instead
+            lock(self._fd, wait=False)  # content in this place of segments of earlier versions
             if mark is None or not held or not self._go_on(mark):
                 self._recover()
             if created:
                 sync_folder(self.path.parent)
-            self._allocate(self.size)  # a full or failing disk shows here, before an entry is acknowledged
+            self._allocate(self.size)  # a full or failing disk is detected here, before an entry is acknowledged
         except BaseException:
             self._close_file()
-            if not held:  # a stream that could only not be gone on with stays this process's
+            if not held:  # after such an error, the stream stays with this process
                 self.abandon()
             raise
 
@@ -256,7 +256,7 @@ class Segment:
         return (there.st_dev, there.st_ino, there.st_size) != (*self._inode, self._allocated)
 
     def close(self) -> None:
-        """Cuts the preallocated zeros off, syncs and lets the lock go."""
+        """Cut the preallocated zeros off, sync and release the lock."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self.size)
@@ -264,7 +264,7 @@ class Segment:
             self.abandon()
 
     def abandon(self) -> None:
-        """Lets the file and the lock go as they are."""
+        """Close the file and release the lock without changing the file."""
         self._close_file()
         if self._lock >= 0:
             os.close(self._lock)
@@ -299,7 +299,7 @@ class Segment:
         try:
             self._allocated = _zeros(self._fd, self._allocated, end)
         except NoRoomError:
-            self._allocated = os.fstat(self._fd).st_size  # some of it may have been written
+            self._allocated = os.fstat(self._fd).st_size  # a part may have been written
             raise
 
     def _go_on(self, mark: SegmentMark) -> bool:
@@ -326,7 +326,7 @@ class Segment:
         rest = data[good:].rstrip(b"\0")
         if any(is_whole(parsed(line)) for line in rest.lstrip(b"\0").split(b"\n")[:-1]):
             raise AuditError(
-                f"whole entries follow bytes that are none, after number {head.seq}",
+                f"complete entries follow invalid bytes, after number {head.seq}",
                 where=self.path.name,
                 suggestion=_PUT_ASIDE,
             )
@@ -336,8 +336,8 @@ class Segment:
         self.size, self.head, self.torn = start + good, head, len(rest)
         self.crashed = len(data) > good
         if self.crashed:
-            # The writer did not close the file, and perhaps could not sync it. What is read here may then never have reached the
-            # disk, and no later sync would bring it there; so it is written once more.
+            # The writer did not close the file, and perhaps could not sync it. Data that is read here may never have reached the disk, and
+            # a later sync would not write it; so it is written once more.
             self._put(data[:good], start)
             self._end_at(start + good, rest)
         self._allocated = self.size
@@ -375,7 +375,7 @@ class Segment:
             window *= 4
 
     def _keep(self, rest: bytes) -> None:
-        """Puts torn bytes where a reviewer finds them."""
+        """Copy torn bytes to a file for reviewers."""
         path = self.path.with_name(f"{self.stream}.torn-{self.head.seq}")
         fd = open_descriptor(path, "WRONLY", "CREAT", "TRUNC", "NOFOLLOW")
         try:
@@ -395,7 +395,7 @@ class Segment:
         while (end := data.find(b"\n", good)) >= 0:
             line = data[good:end]
             if b"\0" in line:
-                break  # part of a batch that never reached the disk whole, and so was never acknowledged
+                break  # part of a batch that did not reach the disk completely, and so was never acknowledged
             entry = parsed(line)
             behind = (head.hash, head.seq + 1)
             if entry is None or not is_whole(entry) or not (first or (entry["prev"], entry["seq"]) == behind):
@@ -427,7 +427,7 @@ def _zeros(fd: int, offset: int, end: int) -> int:
 
 
 def last_of(directory: Path, stream: str) -> StreamHead:
-    """The last entry of the newest closed segment; a new stream's head when there is none."""
+    """Return the last entry of the newest closed segment; a new stream's head if there is none."""
     closed = closed_segments(directory, stream)
     if not closed:
         return StreamHead()

@@ -1,4 +1,5 @@
-"""Offline proof that a log is what was written: every line canonical, every hash right, every number in its place, every signature good."""
+"""Offline verification that a log is what was written: every line canonical, every hash right, every number in its place, every signature
+valid."""
 
 from __future__ import annotations
 
@@ -24,11 +25,13 @@ from toolgen.core.errors import AuditError, CanonicalError
 __all__ = ["RecordFault", "VerificationReport", "verify"]
 
 _CHUNK = 1 << 14
-_MAX_REREADS_AT_ONE_PLACE = 20  # of the end of a segment that is being written
+_MAX_REREADS_AT_ONE_PLACE = 20  # bytes read from the end of a segment that is being written
 _MAX_REREADS = 200
-_MAX_FAULTS = 10_000  # of a stream: more say no more of it, and somebody might have made a file of nothing else
+_MAX_FAULTS = (
+    10_000  # maximum faults of a stream: more give no information, and an attacker could fill a file with them
+)
 Progress = Callable[[int, int], None]
-"""Told now and then how many bytes of how many are done."""
+"""Progress function: it gets the bytes that are done and their total."""
 
 
 class VerificationReport(Struct, frozen=True, kw_only=True):
@@ -76,14 +79,14 @@ def verify(
     kept: Sequence[Path] = (),
     progress: Progress = lambda done, total: None,
 ) -> VerificationReport:
-    """Verifies every stream of a log. Reads only.
+    """Verify every stream of a log. Reads only.
 
-    `keys` are the public keys whose signatures count, those beside the log when none are given; `kept` are files and folders with
-    checkpoints from outside. Raises `AuditError` when there is nothing to read.
+    `keys` are the public keys whose signatures count, those beside the log if none are given; `kept` are files and folders with checkpoints
+    from outside. Raises `AuditError` if there is nothing to read.
     """
     names = stream_names(directory)
     if not names:
-        raise AuditError("holds no audit log", where=str(directory))
+        raise AuditError("contains no audit log", where=str(directory))
     trusted = public_keys((), directory) if keys is None else keys
     found, faults = read_statements(directory, names, trusted, kept)
     meter = _Meter(directory, progress)
@@ -107,7 +110,7 @@ def verify(
 
 
 def _unfinished(streams: Sequence[_StreamWalk]) -> Iterator[str]:
-    """The calls that nothing ended: no outcome in their stream, and no later decision in any."""
+    """Return the calls without an end: no outcome in their stream, and no later decision in any stream."""
     decided: dict[str, str] = {}
     for stream in streams:
         for call_id, time in stream.decided.items():
@@ -138,12 +141,12 @@ class _Meter:
                 self._total += path.stat().st_size
 
     def at(self, segment: SegmentFile, file: BinaryIO) -> None:
-        """Somewhere in a plain segment; how far a packed one is cannot be told."""
+        """Report progress within a plain segment; the position in a packed one is unknown."""
         if not segment.packed:
             self._progress(self._done + file.tell(), self._total)
 
     def done(self, segment: SegmentFile) -> None:
-        """At the end of one."""
+        """Report progress at the end of a segment."""
         with contextlib.suppress(OSError):
             self._done += segment.path.stat().st_size
         self._progress(self._done, max(self._done, self._total))
@@ -164,12 +167,12 @@ class _Link(msgspec.Struct, gc=False):
 
 _HASH = re.compile("[0-9a-f]{64}")
 _link = msgspec.json.Decoder(_Link).decode
-# What may follow `prev` in the canonical form of an entry, where `principal` does not.
+# Possible next fields after `prev` in the canonical form of an entry, if it has no `principal`.
 _BEHIND = (b'"repaired":', b'"rows":', b'"rule":', b'"seq":')
 
 
 class _StreamWalk:
-    """Walks one stream, remembering where it is and which calls are still open."""
+    """Verification of one stream, with its position and the calls that are still open."""
 
     def __init__(self, directory: Path, name: str, statements: Statements, meter: _Meter) -> None:
         self.name = name
@@ -183,12 +186,12 @@ class _StreamWalk:
         self._directory = directory
         self._meter = meter
         self._statements = statements
-        self._leaves: list[bytes] = []  # the hashes of the entries walked last, without a gap up to `_seq`
+        self._leaves: list[bytes] = []  # hashes of the last verified entries, without a gap up to `_seq`
         self._seq = 0
         self._hash = FIRST
         self._file = ""
-        self._reread: list[int] = []  # where a segment was read again that somebody writes
-        self._damage = ""  # what ended the file that is walked before its end
+        self._reread: list[int] = []  # positions in a segment that was read again because a gateway writes it
+        self._damage = ""  # reason why the file ended early
 
     def run(self) -> Iterator[RecordFault]:
         found: list[tuple[SegmentFile, BinaryIO | None]] = []
@@ -227,18 +230,18 @@ class _StreamWalk:
             yield f"{self.name}: no checkpoint covers entries {newest.size + 1} to {self._seq} yet: changes there would go undetected"
 
     def given_up(self) -> RecordFault:
-        """Place where verification of a stream ended, because of all that is wrong with it."""
-        message = "so much is wrong with this stream that nothing behind this was looked at"
+        """Return the place where verification of a stream stopped because of too many faults."""
+        message = "this stream has too many faults: the rest of it was not verified"
         return self._fault(0, self._seq, "unreadable", message)
 
     def _segment(self, segment: SegmentFile, plain: BinaryIO, before: int = 0) -> Iterator[RecordFault]:
-        """The whole file, or what stands in it behind the first `before` lines.
+        """Verify a file after its first `before` lines.
 
-        A line that is in order is seen to be so without making an object of it; any other is looked at closely.
+        A valid line is recognised without decoding it; any other line is checked in detail.
         """
         name, open_calls, leaves = self.name, self.open_calls, self._leaves
         seq, head, due = self._seq, self._hash, self._due()
-        number, offset = before, plain.tell()  # where the line that is looked at begins
+        number, offset = before, plain.tell()  # start of the current line
         lines_of_it = chain.from_iterable(self._up_to_damage(plain))
         for number, line in enumerate(lines_of_it, start=before + 1):
             start, offset = offset, offset + len(line)
@@ -276,7 +279,7 @@ class _StreamWalk:
             self._damage = error.message
 
     def _due(self) -> int:
-        """The number of the entry after which the tree grows: not too far away, so that what is kept of the log stays small."""
+        """Return the number of the entry after which the tree is extended: near enough to keep memory small."""
         return min(
             self._seq + _CHUNK,
             max(self.witness.next_size, self._seq + 1) if self.witness.next_size else self._seq + _CHUNK,
@@ -305,7 +308,7 @@ class _StreamWalk:
             number,
             None,
             "unreadable",
-            "bytes that are no entry stand here; a killed gateway leaves none such, lost power may",
+            "there are bytes here that are not an entry; lost power can cause this, a killed gateway cannot",
         )
         plain.seek(start)
         for line in chain.from_iterable(self._up_to_damage(plain)):
@@ -325,14 +328,14 @@ class _StreamWalk:
         seq, prev = entry["seq"], entry["prev"]
         digest = hashed(entry, prev)
         if digest != entry["hash"]:
-            yield self._fault(number, seq, "edited", "its content is not what its hash was made of")
+            yield self._fault(number, seq, "edited", "its content does not match its hash")
         elif entry.get("stream") != self.name:
             yield self._fault(number, seq, "reordered", f"it belongs to the stream {entry.get('stream')!r:.40}")
         elif seq > self._seq + 1:
             if self._seq or not self.witness.let_go(seq, prev):
                 yield self._gap(segment, number, seq)
         elif seq <= self._seq:
-            yield self._fault(number, seq, "reordered", f"it stands after entry {self._seq}")
+            yield self._fault(number, seq, "reordered", f"it comes after entry {self._seq}")
         elif prev != self._hash:
             yield self._fault(number, seq, "forked", "it follows another entry than the one before it")
         self._seq, self._hash = seq, entry["hash"]
@@ -346,7 +349,7 @@ class _StreamWalk:
         return self._fault(number, seq, "removed", missing)
 
     def _settle(self, number: int) -> Iterator[RecordFault]:
-        """Holds what was walked since against what was signed about it."""
+        """Compare the entries since the last comparison with the signed statements about them."""
         leaves, self._leaves[:] = self._leaves[:], []
         for seq, message in self.witness.walk(self._seq, leaves) if leaves else ():
             yield self._fault(number, seq, "forked", message)
@@ -362,7 +365,7 @@ class _StreamWalk:
                 self.decided[call_id] = str(entry.get("time", ""))
 
     def _unmatched(self, number: int, seq: int) -> Iterator[RecordFault]:
-        """An outcome without an intent, unless the intent may be among what policy removed."""
+        """Yield the fault of an outcome without an intent, unless policy may have removed the intent."""
         if self.witness.removal is None:
             yield self._fault(number, seq, "unmatched", "an outcome without an intent before it")
 
@@ -374,7 +377,7 @@ def _in_order(line: bytes, head: str) -> _Link | None:
     """Return the chain fields of an entry if it follows `head` and its hash matches everything else in the line; else None.
 
     `hash` and `prev` are cut out of the line at their places in the canonical form, and the rest has to be what was hashed. So the bytes
-    are the writer's own, and canonical because the writer's are; a new encoding would cost as much again and prove nothing more.
+    are those of the writer, and canonical because the writer's are; encoding the entry again would double the cost and prove nothing more.
     """
     try:
         link = _link(line)

@@ -1,4 +1,4 @@
-"""Thread that runs one job at a time: the futures and wake-ups of a pool cost more than the jobs here."""
+"""Thread that runs one job at a time: the futures and wake-ups of a thread pool cost more than the jobs here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Job = tuple[Callable[[], T], Callable[[T], object]]
 
 
 class Writer(Generic[T]):
-    """Does what it is handed, in order, and passes the result on."""
+    """Thread that runs jobs in order and passes their results on."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job[T] | None] = SimpleQueue()
@@ -23,11 +23,11 @@ class Writer(Generic[T]):
         self._thread.start()
 
     def put(self, work: Callable[[], T], then: Callable[[T], object]) -> None:
-        """Has `work` done, which must not raise, and `then` called with its result, both in the thread."""
+        """Run `work`, which must not raise, and then `then` with its result, both in the thread."""
         self._jobs.put((work, then))
 
     def stop(self) -> None:
-        """Ends once everything was done."""
+        """Stop after all jobs were done."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -35,5 +35,5 @@ class Writer(Generic[T]):
         while (job := self._jobs.get()) is not None:
             work, then = job
             result = work()
-            with contextlib.suppress(RuntimeError):  # the loop that waited was closed
+            with contextlib.suppress(RuntimeError):  # the event loop that waited was closed
                 then(result)

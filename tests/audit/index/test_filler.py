@@ -50,9 +50,7 @@ def test_a_long_filling_keeps_nobody_waiting_and_says_how_far_it_is(tmp_path: Pa
     (told,) = filler.bring_up(0.05)
     while "1 entries" not in told:  # the thread may not have begun yet
         (told,) = filler.bring_up(0.05)
-    assert (
-        told == "the index of the audit log is being brought up to date (1 entries of 10): not everything is shown yet"
-    )
+    assert told == "the index of the audit log is being updated (1 entries of 10): some entries are not shown yet"
     assert filler.warnings == (told,)
     counts = filler.counts()
     assert (counts.behind, counts.faults) == (9, 0)

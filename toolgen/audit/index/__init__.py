@@ -1,1 +1,1 @@
-"""The index of a log: what reviewers search; filled from the log, rebuilt from it, and never the truth."""
+"""Index of an audit log for searches by reviewers: filled and rebuilt from the log, which stays the source of truth."""

@@ -1,4 +1,4 @@
-"""Holds the index against the log: what is in one alone, what differs, and what was changed in what is searched by."""
+"""Comparison of the index with the log: entries that only one of them has, different entries, and changed search columns."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ __all__ = ["differences", "here"]
 _CHUNK = 5000
 _CALLS = 500
 _MAX_COUNT = 100
-_MAX_PASSED = 10_000  # entries of the index alone that are remembered, should the log have them later on
+_MAX_PASSED = (
+    10_000  # maximum entries that only the index has and that are remembered, because the log may have them later
+)
 
 
 def here(database: IndexDatabase, directory: Path) -> dict[str, int]:
-    """The numbers that the streams of the log in a directory have in the index, by their names."""
+    """Return the numbers in the index of the streams of the log in a directory, by their names."""
     found = {}
     for name in stream_names(directory):
         try:
             beginning = begins(directory, name)
         except DamagedError:
-            continue  # `fill` tells of it, and `verify` says what it is
+            continue  # `fill` reports it, and `verify` gives the details
         stream = known_stream(database, name, beginning) if beginning is not None else None
         if stream is not None:
             found[name] = stream.id
@@ -37,7 +39,7 @@ def here(database: IndexDatabase, directory: Path) -> dict[str, int]:
 
 
 def differences(database: IndexDatabase, directory: Path, progress: Callable[[int], None]) -> Iterator[str]:
-    """A sentence for each, a hundred at most for a stream. Whether the log itself is what was written is for `verify` to say."""
+    """Yield a sentence for each difference, at most a hundred per stream. `verify` checks the log itself."""
     done = 0
     for name, number in here(database, directory).items():
         told = 0
@@ -49,16 +51,14 @@ def differences(database: IndexDatabase, directory: Path, progress: Callable[[in
             own = indexed.take(seq) if told < _MAX_COUNT else digest
             if own != digest:
                 told += 1
-                yield f"{name}: entry {seq} " + (
-                    "is not in the index" if own is None else "is another one in the index"
-                )
+                yield f"{name}: entry {seq} " + ("is not in the index" if own is None else "differs in the index")
         if told < _MAX_COUNT:
-            yield from (f"{name}: entry {seq} is in the index alone" for seq in indexed.unmatched())
+            yield from (f"{name}: entry {seq} is only in the index" for seq in indexed.unmatched())
     yield from _changed_calls(database)
 
 
 class _Ordered:
-    """Hashes in the order of their numbers, read on as far as they are asked for. Those that were passed over are kept, a few at most."""
+    """Hashes in the order of their numbers, read on demand. A limited number of skipped ones is remembered."""
 
     def __init__(self, found: Iterator[tuple[int, str]]) -> None:
         self._found = found
@@ -66,7 +66,7 @@ class _Ordered:
         self._passed: dict[int, str] = {}
 
     def take(self, seq: int) -> str | None:
-        """The hash with this number, once; None where there is none."""
+        """Return the hash with this number, once; None if there is none."""
         while self._next is not None and self._next[0] < seq:
             self._pass()
         if self._next is None or self._next[0] != seq:
@@ -87,7 +87,7 @@ class _Ordered:
 
 
 def _indexed(database: IndexDatabase, number: int) -> Iterator[tuple[int, str]]:
-    """The hashes of a stream's entries with their numbers, made again from what stands there; "" where that is not what is stored."""
+    """Yield the hashes of a stream's entries with their numbers, computed again from the stored content; "" if the stored hash differs."""
     after, end, mask = (number << STREAM_BITS) - 1, (number + 1) << STREAM_BITS, (1 << STREAM_BITS) - 1
     while rows := database.rows(
         "SELECT id, prev, hash, body FROM audit_entries WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
@@ -100,7 +100,7 @@ def _indexed(database: IndexDatabase, number: int) -> Iterator[tuple[int, str]]:
 
 
 def _changed_calls(database: IndexDatabase) -> Iterator[str]:
-    """Calls that are found by something other than their entries say, and entries under another call's id."""
+    """Yield calls whose search columns differ from their entries, and entries under another call's id."""
     after = ""
     while True:
         rows = database.rows(
@@ -116,7 +116,7 @@ def _changed_calls(database: IndexDatabase) -> Iterator[str]:
         made = {call.call_id: call.values() for call in call_rows(content_of(bodies(database, calls)))}
         for call_id in sorted(stored.keys() | made.keys()):
             if stored.get(call_id) != made.get(call_id):
-                yield f"the call {call_id} is found by something else than its entries say"
+                yield f"the call {call_id} has search columns that differ from its entries"
         after = calls[-1]
     yield from _loose(database)
 
@@ -126,4 +126,4 @@ def _loose(database: IndexDatabase) -> Iterator[str]:
         "SELECT c.call_id FROM audit_calls c WHERE NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.call_id = c.call_id) LIMIT ?",
         (_MAX_COUNT,),
     )
-    yield from (f"the call {call_id} is in the index alone" for (call_id,) in loose)
+    yield from (f"the call {call_id} is only in the index" for (call_id,) in loose)

@@ -1,4 +1,4 @@
-"""The index's database: what is asked of any, its tables (the same in SQLite and PostgreSQL but for types), and the SQLite file."""
+"""Database of the index: its interface, its tables (the same in SQLite and PostgreSQL except for types), and the SQLite file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolgen.model.database import DialectName
 __all__ = ["INDEXES", "TABLES", "VERSION", "IndexDatabase", "SqliteDatabase", "remove", "schema", "took_too_long"]
 
 VERSION = 3
-"""Of the tables below. An index of another version is made again."""
+"""Version of the tables below. An index of another version is rebuilt."""
 
 TABLES = ("audit_calls", "audit_entries", "audit_streams", "audit_index")
 
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS audit_calls (
 );
 CREATE INDEX IF NOT EXISTS audit_entries_call ON audit_entries (call_id) WHERE call_id IS NOT NULL
 """
-# What is looked for. Made once the first filling is done: sorting once is several times faster than keeping sorted.
+# Search indexes. They are created after the first filling: sorting once is several times faster than keeping sorted.
 INDEXES = (
     "CREATE INDEX IF NOT EXISTS audit_entries_time ON audit_entries (time)",
     "CREATE INDEX IF NOT EXISTS audit_calls_time ON audit_calls (time)",
@@ -77,34 +77,34 @@ class IndexDatabase(Protocol):
         """Run a statement that may have to scan everything; raises `AuditError` after the time limit."""
 
     def run(self, statement: str, values: Sequence[object] = ()) -> None:
-        """A statement that gives nothing."""
+        """Run a statement that returns nothing."""
 
     def many(self, statement: str, values: Sequence[Sequence[object]]) -> None:
         """Run the statement once for each tuple of values."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All of what is done inside, or nothing; one at a time of those that write the index."""
+        """Run everything inside as one transaction; only one writer of the index runs at a time."""
 
     def finish(self) -> None:
-        """After much was written: makes what is searched by, and counts what a planner has to know."""
+        """Create the search indexes and update the planner's statistics, after many writes."""
 
     def clear(self) -> None:
-        """Takes all of it away, tables and all, and rebuilds it, empty."""
+        """Drop all tables and create them again, empty."""
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Close the connection."""
 
 
 def took_too_long(within_s: float) -> AuditError:
     """Return the error for a search that was stopped."""
     return AuditError(
-        f"the search was broken off after {within_s:g} s",
-        suggestion="narrow it down: by time, principal, tool or rule, which are looked up where text has to be looked through",
+        f"the search was stopped after {within_s:g} s",
+        suggestion="narrow it by time, principal, tool or rule, which have indexes; text has to be scanned",
     )
 
 
 def schema(dialect: DialectName) -> list[str]:
-    """The statements that make the tables, each of which does nothing where its table is."""
+    """Return the statements that create the tables if they do not exist."""
     types = (
         {"bytes": "BLOB", "key": "INTEGER", "real": "REAL", "sorted": ""}
         if dialect == "sqlite"
@@ -115,13 +115,13 @@ def schema(dialect: DialectName) -> list[str]:
 
 _BUSY_S = 60.0
 _CACHE_KIB = 40_960
-"""Of pages, and again of what is sorted for an index: a command that makes the index of a long record stays below 200 MB."""
-_STEPS = 1000  # of SQLite's machine, between two looks at the clock
+"""Cache for pages, and again for sorting: a command that builds the index of a long log stays below 200 MB."""
+_STEPS = 1000  # steps of SQLite's virtual machine between two checks of the clock
 _AGAIN = "`toolgen audit index --rebuild` rebuilds it from the log"
 
 
 class SqliteDatabase:
-    """Only its owner may read the file (mode 0600). With no path it is in a temporary file that goes when this is closed.
+    """SQLite index. Only its owner may read the file (mode 0600). Without a path it is a temporary file, which is deleted on close.
 
     One thread at a time may use it.
     """
@@ -207,7 +207,7 @@ class SqliteDatabase:
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        # A power cut may cost the last transactions, which are filled in again, and never the file.
+        # A power failure may lose the last transactions, which are filled in again, but never the file.
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -215,7 +215,7 @@ class SqliteDatabase:
         if version == VERSION:
             return
         connection.execute("BEGIN IMMEDIATE")
-        if 0 < version < VERSION:  # filled again from the log, which has all of it
+        if 0 < version < VERSION:  # filled again from the log, which has all entries
             for table in TABLES:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
         elif version:
@@ -238,6 +238,6 @@ class SqliteDatabase:
 
 
 def remove(path: Path) -> None:
-    """Deletes an index, with the files that SQLite has beside it."""
+    """Delete an index, with SQLite's other files beside it."""
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Brings an index up to date for all the readers of a process, and says how far it is."""
+"""Updates of an index for all readers of a process, with progress."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Filler", "IndexCounts"]
 
 WAIT_S = 2.0
 _MANY = 5_000
-"""New entries that nobody waits for: readers are told that not everything is shown yet."""
+"""Number of new entries from which readers do not wait: they are told that the index is incomplete."""
 _TAIL = 1024 * 1024
 
 
 class IndexCounts(Struct, frozen=True, kw_only=True):
-    """State of an index: entries that the filling under way has not taken over yet and how many seconds it has taken, both 0 where none is
-    under way, and how many streams could not be followed to their end the last time. That it could not be filled at all counts as one."""
+    """State of an index: entries that the running update has not indexed yet and its seconds so far (both 0 without an update), and how
+    many streams could not be followed to their end the last time. A failed update counts as one."""
 
     behind: int = 0
     filling_s: float = 0.0
@@ -32,10 +32,10 @@ class IndexCounts(Struct, frozen=True, kw_only=True):
 
 
 class Filler:
-    """Fills one index, in one thread at a time, for all the readers of a process."""
+    """Updates one index, in one thread at a time, for all readers of a process."""
 
     def __init__(self, opened: Callable[[], RecordIndex], directory: Path) -> None:
-        """`opened` opens the index; it is closed again when everything new was taken over."""
+        """Create the filler; `opened` opens the index, which is closed after each update."""
         self._opened = opened
         self._directory = directory
         self._changed = threading.Condition()
@@ -46,19 +46,19 @@ class Filler:
         self._error: Exception | None = None
 
     def bring_up(self, wait_s: float = WAIT_S) -> tuple[str, ...]:
-        """Takes over what is new in the log and waits for it, as `is_complete` does. Returns what keeps the index from showing all."""
+        """Index new entries of the log and wait like `is_complete`. Returns the reasons why the index is incomplete."""
         self.is_complete(wait_s)
         return self.warnings
 
     def is_complete(self, wait_s: float = WAIT_S) -> bool:
-        """Takes over what is new in the log. Returns True if all that was on record when this was called is in the index.
+        """Index new entries of the log. Returns True if the index has everything that was recorded before the call.
 
-        Waits at most so long for it, and not at all for the end of a filling with very many entries. Raises `AuditError` where it cannot be
-        filled, and what opening it raises.
+        Waits at most so long, and does not wait for an update with very many entries. Raises `AuditError` if the index cannot be filled,
+        and the errors of opening it.
         """
         until = time.monotonic() + wait_s
         with self._changed:
-            wanted = self._begun + 1  # one that begins from now on sees all that is on record by now
+            wanted = self._begun + 1  # an update that starts now sees everything that is recorded
             while self._ended < wanted:
                 if self._ended == self._begun:
                     self._begin()
@@ -77,12 +77,11 @@ class Filler:
             far = f"{self._entries:,} entries" + (f" of {self._expected:,}" if self._expected > self._entries else "")
         return (
             *self._faults,
-            f"the index of the audit log is being brought up to date ({far}): not everything is shown yet",
+            f"the index of the audit log is being updated ({far}): some entries are not shown yet",
         )
 
     def counts(self) -> IndexCounts:
-        """State of the index now. Reads nothing: what was written since somebody last read the record is not behind, it has not been
-        asked for."""
+        """Return the state of the index. Reads nothing: entries that were written since the last read do not count as missing."""
         with self._changed:
             faults = len(self._faults) + (self._error is not None)
             if self._ended == self._begun:
@@ -117,7 +116,7 @@ class Filler:
         self._entries = entries
 
     def _newest(self, stream: str) -> int:
-        """The number of the newest entry of a stream, 0 where its end does not say: it is for telling how far the filling is, no more."""
+        """Return the number of the newest entry of a stream, 0 if its end does not show it; only for progress."""
         try:
             with regular(active_path(self._directory, stream)) as file:
                 file.seek(max(0, file.seek(0, 2) - _TAIL))

@@ -1,4 +1,4 @@
-"""The index of a log: what a reviewer searches. Filled from the log, rebuilt from it, and never the truth."""
+"""Index of a log for reviewers: filled and rebuilt from the log, which stays the source of truth."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from toolgen.core.errors import AuditError, CanonicalError, ConfigError
 __all__ = ["MAX_SEARCH_S", "Cursor", "EntryPage", "FoundEntry", "PolicyUse", "RecordIndex", "RuleUse", "Sample"]
 
 Cursor = tuple[int, ...]
-"""Where a page ended: opaque numbers, of the same listing's next page."""
+"""End of a page: opaque numbers, for the next page of the same listing."""
 
 MAX_SEARCH_S = 20.0
-"""After which a page that was asked for is given up: the console has one thread that looks, and nobody holds it for longer."""
+"""Time limit of a search for a page: the console has a single search thread, which no request may block for longer."""
 _SOME = 500
 _SAMPLES = 5_000
 _COLUMNS = "e.id, e.prev, e.hash, e.body, s.name, s.log"
@@ -34,14 +34,15 @@ _TAMPERED = "`toolgen audit index --rebuild` rebuilds it from the log"
 
 
 class EntryPage(Struct, frozen=True, kw_only=True):
-    """Some of what was asked for, newest first; `next` is None behind the last."""
+    """Page of results, newest first; `next` is None after the last page."""
 
     rows: list[dict[str, Any]]
     next: Cursor | None
 
 
 class FoundEntry(Struct, frozen=True, kw_only=True):
-    """An entry and the place of its log. `checked` is True if it was compared with the log, which is not possible for another machine's."""
+    """Entry with the folder of its log. `checked` is True if it was compared with the log, which is impossible for a log on another
+    machine."""
 
     entry: dict[str, Any]
     log: str
@@ -79,7 +80,7 @@ class RuleUse(Struct, frozen=True):
 
 
 class RecordIndex:
-    """Over a database, of the log in `directory`. One thread at a time may use it; a context manager that closes it."""
+    """Index in a database, for the log in `directory`. One thread at a time may use it; as a context manager it is closed at the end."""
 
     def __init__(self, database: IndexDatabase, directory: Path) -> None:
         self._database = database
@@ -94,11 +95,11 @@ class RecordIndex:
         self._database.close()
 
     def fill(self, progress: Callable[[int], None] = lambda entries: None) -> Filled:
-        """Takes over what is new in the log. Raises `AuditError`."""
+        """Index new entries of the log. Raises `AuditError`."""
         return fill(self._database, self._directory, progress)
 
     def rebuild(self, progress: Callable[[int], None] = lambda entries: None) -> Filled:
-        """Forgets this log, and nothing of others that share the index, and fills it again."""
+        """Remove the entries of this log from the index, keep those of other logs, and fill it again."""
         if self._database.shared:
             forget_log(self._database, self._directory, here(self._database, self._directory).values())
         else:
@@ -106,7 +107,7 @@ class RecordIndex:
         return self.fill(progress)
 
     def calls(self, wanted: RecordFilter = NONE, *, limit: int = 50, after: Cursor | None = None) -> EntryPage:
-        """Calls, newest first, one row each as `query.calls` has them."""
+        """Return calls, newest first, one row each as in `query.calls`."""
         conditions = call_conditions(wanted, self._database.dialect)
         if after is not None:
             conditions.append(_behind(("c.time", "c.id"), after))
@@ -120,13 +121,13 @@ class RecordIndex:
         return EntryPage(rows=rows, next=(found[limit - 1][0], found[limit - 1][1]) if len(found) > limit else None)
 
     def count_calls(self, wanted: RecordFilter = NONE, *, most: int) -> int:
-        """Number of calls that match, counted up to `most`."""
+        """Return the number of matching calls, counted up to `most`."""
         where, values = _where(call_conditions(wanted, self._database.dialect))
         counted = f"SELECT count(*) FROM (SELECT 1 AS one FROM audit_calls c{where} LIMIT ?) found"
         return int(self._database.search(counted, (*values, most), MAX_SEARCH_S)[0][0])
 
     def rules(self, wanted: RecordFilter = NONE) -> list[RuleUse]:
-        """Number of calls that each rule decided, the most used first."""
+        """Return the number of calls that each rule decided, the most used first."""
         where, values = _where(call_conditions(wanted, self._database.dialect))
         found = self._database.rows(
             f"SELECT c.rule, count(*), max(c.time) FROM audit_calls c{where} GROUP BY c.rule ORDER BY 2 DESC, 1", values
@@ -134,7 +135,7 @@ class RecordIndex:
         return [RuleUse(*row) for row in found]
 
     def entries(self, wanted: RecordFilter = NONE, *, limit: int = 50, after: Cursor | None = None) -> EntryPage:
-        """Entries, newest first; with what only calls have, those of the calls that match, newest call first."""
+        """Return entries, newest first; if the filter has fields of calls, the entries of matching calls, newest call first."""
         if wanted.of_calls:
             return self._entries_of_calls(wanted, limit, after)
         conditions = entry_conditions(wanted)
@@ -149,16 +150,16 @@ class RecordIndex:
         return self._page(found, limit)
 
     def story(self, call_id: str) -> list[dict[str, Any]]:
-        """Every entry of a call, in the order of their times."""
+        """Return every entry of a call, in the order of their times."""
         found = self._database.rows(
             f"SELECT {_COLUMNS} FROM {_FROM} WHERE e.call_id = ? ORDER BY e.time, e.id", (call_id,)
         )
         return [self._entry(row) for row in found]
 
     def find(self, seq: int, stream: str = "") -> list[FoundEntry]:
-        """The entries with a number: one, or one a stream that has it. Those of the log here are read from the log.
+        """Return the entries with a number: one, or one per stream that has it. Those of the local log are read from the log.
 
-        Raises `AuditError` when log and index disagree about one.
+        Raises `AuditError` if log and index differ.
         """
         local = here(self._database, self._directory)
         there = {str(entry.get("stream")): dict(entry) for entry in entry_at(self._directory, seq, stream)}
@@ -184,7 +185,7 @@ class RecordIndex:
         return found
 
     def call_ids(self, beginning: str, limit: int = 2) -> list[str]:
-        """Ids of calls that begin like this, in their order; `beginning` is not empty."""
+        """Return ids of calls with this prefix, sorted; `beginning` is not empty."""
         found = self._database.rows(
             "SELECT call_id FROM audit_calls WHERE call_id >= ? AND call_id < ? ORDER BY call_id LIMIT ?",
             (beginning, beginning[:-1] + chr(ord(beginning[-1]) + 1), limit),
@@ -192,7 +193,8 @@ class RecordIndex:
         return [call_id for (call_id,) in found]
 
     def newer(self, marks: dict[int, int], wanted: RecordFilter = NONE) -> list[dict[str, Any]]:
-        """Entries that were indexed since the last time, in the order of their times; `marks` is what this keeps between times."""
+        """Return the entries that were indexed since the last time, in the order of their times; `marks` stores the positions in
+        between."""
         found: list[tuple[Any, ...]] = []
         conditions = entry_conditions(wanted)
         if wanted.of_calls:
@@ -237,19 +239,19 @@ class RecordIndex:
             after = (rows[-1][0], rows[-1][-1])
 
     def count(self) -> tuple[int, int]:
-        """Number of entries and of calls."""
+        """Return the number of entries and of calls."""
         entries, calls = (
             self._database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("audit_entries", "audit_calls")
         )
         return entries, calls
 
     def check(self, progress: Callable[[int], None] = lambda entries: None) -> list[str]:
-        """Holds everything against the log here: a sentence for each difference. Raises `AuditError` when there is no log to read."""
+        """Compare everything with the local log: a sentence for each difference. Raises `AuditError` if there is no readable log."""
         return list(differences(self._database, self._directory, progress))
 
     def _entries_of_calls(self, wanted: RecordFilter, limit: int, after: Cursor | None) -> EntryPage:
         outer = entry_conditions(RecordFilter(event=wanted.event, stream=wanted.stream, before=wanted.before))
-        enough = not outer  # each call has an entry, so as many calls are enough
+        enough = not outer  # each call has an entry, so this many calls are enough
         inner = call_conditions(wanted, self._database.dialect)
         order = ("c.time", "c.id", "e.time", "e.id")
         if after is not None:
@@ -275,8 +277,8 @@ class RecordIndex:
         return EntryPage(rows=[self._entry(row) for row in found[:limit]], next=end)
 
     def _told(self, calls: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows of these calls, in their order; `answered_by` has the people who approved or denied one, and `asked` the time of the
-        first intent of a call that began again after it had waited."""
+        """Return the rows of these calls, in their order; `answered_by` has the people who approved or denied one, and `asked` the time of
+        the first intent of a call that began again after waiting."""
         entries: list[Entry] = []
         names: dict[int, str] = {}
         for start in range(0, len(calls), _SOME):
@@ -299,7 +301,7 @@ class RecordIndex:
         return [told[call_id] for call_id in calls if call_id in told]
 
     def _entry(self, row: Sequence[Any]) -> dict[str, Any]:
-        """The entry of a row, held against its own hash. Raises `AuditError`."""
+        """Return the entry of a row after checking its hash. Raises `AuditError`."""
         prev, own, body = bytes(row[1]).hex(), bytes(row[2]).hex(), row[3]
         if sha256((prev + body).encode()).hexdigest() != own:
             seq = row[0] & (1 << STREAM_BITS) - 1
@@ -319,7 +321,7 @@ def _same(entry: Entry, there: Entry) -> bool:
 def _behind(order: Sequence[str], after: Cursor) -> Condition:
     """Return the condition for the rows after a page. Raises `ConfigError` for a cursor of another listing."""
     if len(after) != len(order):
-        raise ConfigError("the cursor is of another listing", suggestion="ask for the first page again")
+        raise ConfigError("the cursor belongs to another listing", suggestion="ask for the first page again")
     return f"({', '.join(order)}) < ({', '.join('?' * len(order))})", after
 
 

@@ -1,4 +1,4 @@
-"""Fills the index from a log: what is new since the last time, each entry held against its hash and the one before it."""
+"""Filling of the index from a log: new entries since the last time, each checked against its hash and its predecessor."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ __all__ = ["Filled", "IndexedStream", "bodies", "fill", "forget_log", "known_str
 
 
 _BATCH = 4000
-_SOME = 500  # parameters of a statement
-_MANY = 20_000  # entries; after so many new ones the indexes are looked after
+_SOME = 500  # maximum parameters of a statement
+_MANY = 20_000  # number of new entries after which search indexes are maintained
 _PUT = "INSERT INTO audit_entries (id, stream, time, event, call_id, prev, hash, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT_CALL = f"INSERT INTO audit_calls VALUES ({', '.join('?' * 16)})"
-_BROKEN = "what follows entry {seq} is not what was written, and is not shown; `toolgen audit verify` says what it is"
+_BROKEN = (
+    "the content after entry {seq} is not what was written, and is not shown; `toolgen audit verify` gives the details"
+)
 _REPLACED = (
-    "entry {seq} is not there any more as it was indexed; `toolgen audit verify` says what is wrong with the log, and "
+    "entry {seq} is missing or differs from the index; `toolgen audit verify` finds the fault in the log, and "
     "`toolgen audit index --rebuild` rebuilds it from the log"
 )
 _STREAMS = "SELECT id, segment, place, seq, hash FROM audit_streams"
@@ -53,9 +55,9 @@ class _DisagreementError(Exception):
 
 
 def fill(database: IndexDatabase, directory: Path, progress: Callable[[int], None] = lambda entries: None) -> Filled:
-    """Takes over what is new in a log. `progress` is told how many entries that is so far. Raises `AuditError`.
+    """Index new entries of a log. `progress` gets the number of entries so far. Raises `AuditError`.
 
-    What is not followed by a whole, chained entry ends its stream here, with a fault; other streams go on.
+    Reading a stream ends with a fault at an entry that is incomplete or not chained; other streams continue.
     """
     filled = Filled()
     new = not database.rows("SELECT 1 FROM audit_entries LIMIT 1")
@@ -92,7 +94,7 @@ def _count(filled: Filled, count: int, progress: Callable[[int], None]) -> None:
 
 
 def known_stream(database: IndexDatabase, name: str, beginning: Beginning) -> IndexedStream | None:
-    """The stream of the index that this is: the one that has its first entry, or ended right before it."""
+    """Return the stream of the index for a stream of the log: the one with its first entry, or the one that ended right before it."""
     for stream in _streams(database, "name = ?", name):
         first = database.rows(
             "SELECT hash FROM audit_entries WHERE id = ?", (stream.id << STREAM_BITS | beginning.seq,)
@@ -135,7 +137,7 @@ def _streams(database: IndexDatabase, condition: str, value: object) -> list[Ind
 
 
 def forget_log(database: IndexDatabase, directory: Path, numbers: Iterable[int]) -> None:
-    """Takes a log out of an index that others share: the streams with these numbers, and what was ever indexed from that folder."""
+    """Remove a log from a shared index: the streams with these numbers, and everything else that was indexed from that folder."""
     same = database.rows("SELECT id FROM audit_streams WHERE log = ?", (_label(database, directory),))
     for number in sorted({*numbers, *(number for (number,) in same)}):
         _forget(database, number, 1 << STREAM_BITS)
@@ -161,7 +163,7 @@ def _follow(database: IndexDatabase, directory: Path, stream: IndexedStream, cou
             with database.transaction():
                 (now,) = _streams(database, "id = ?", stream.id)
                 if (now.seq, now.hash) != before:
-                    break  # somebody else was here meanwhile: on from there
+                    break  # another process indexed meanwhile: continue after it
                 _put(database, stream.id, rows)
                 database.run(
                     "UPDATE audit_streams SET segment = ?, place = ?, seq = ?, hash = ? WHERE id = ?",
@@ -178,7 +180,7 @@ def _follow(database: IndexDatabase, directory: Path, stream: IndexedStream, cou
 
 
 class _Reading:
-    """The entries behind a place in a stream. `fault` says afterwards what ended it, "" for the stream's end."""
+    """Entries after a place in a stream. Afterwards `fault` has the reason for the end, "" for the end of the stream."""
 
     def __init__(self, directory: Path, stream: IndexedStream) -> None:
         self._directory = directory
@@ -195,12 +197,12 @@ class _Reading:
                     self.fault = _REPLACED.format(seq=seq)
                     return
                 continue
-            # Of a segment that is read from its beginning, because the one that was read last is gone.
+            # The segment is read from its beginning because the one that was read last is gone.
             began = place.offset == 0 and seq == stream.seq
             if row is not None and row.seq <= stream.seq and place.segment != stream.place.segment:
                 continue
             chained = row is not None and (row.seq, row.prev) == (seq + 1, last)
-            # What was removed by policy before it was ever read: the rest begins again.
+            # Entries were removed by policy before they were read: the rest starts a new chain.
             if row is None or not (chained or (began and row.seq > seq + 1)):
                 self.fault = _BROKEN.format(seq=seq)
                 return
@@ -251,7 +253,7 @@ def _known_calls(database: IndexDatabase, calls: Sequence[str]) -> Iterator[str]
 
 
 def bodies(database: IndexDatabase, calls: Sequence[str]) -> Iterator[tuple[int, dict[str, object]]]:
-    """The entries of these calls without their chain, each with the number of its stream, in the order of their streams."""
+    """Yield the entries of these calls without their chain, each with the number of its stream, in the order of their streams."""
     for some in _portions(calls):
         marks = ", ".join("?" * len(some))
         found = database.rows(f"SELECT stream, body FROM audit_entries WHERE call_id IN ({marks}) ORDER BY id", some)
@@ -263,13 +265,14 @@ def _portions(items: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _forget(database: IndexDatabase, stream: int, first: int) -> None:
-    """Takes out what the log does not have any more, before entry `first`: what policy let go is not kept here either."""
+    """Remove entries before entry `first`, which the log does not have any more: entries that policy removed are not kept in the index
+    either."""
     ends = (stream << STREAM_BITS, stream << STREAM_BITS | first - 1)
     if not database.rows("SELECT 1 FROM audit_entries WHERE id BETWEEN ? AND ? LIMIT 1", ends):
         return
     with database.transaction():
         database.run("DELETE FROM audit_entries WHERE id BETWEEN ? AND ?", ends)
-        left = [  # calls that other streams, or later entries, tell of too
+        left = [  # calls that other streams, or later entries, also mention
             call_id
             for (call_id,) in database.rows(
                 "SELECT c.call_id FROM audit_calls c WHERE c.id BETWEEN ? AND ? "

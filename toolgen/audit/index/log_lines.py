@@ -1,4 +1,4 @@
-"""Lines of a stream behind a place in it, wherever its segments have gone meanwhile."""
+"""Lines of a stream after a place in it, even if its segments were renamed or packed meanwhile."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _first = msgspec.json.Decoder(_First).decode
 
 
 class Beginning(Struct, frozen=True):
-    """The first entry that a stream still has."""
+    """First entry that a stream still has."""
 
     seq: int
     hash: bytes
@@ -39,7 +39,7 @@ class LinePosition(Struct, frozen=True):
 
 
 def begins(directory: Path, stream: str) -> Beginning | None:
-    """Position of the start of a stream; None while it has no whole entry. Raises `AuditError`."""
+    """Return the position of the start of a stream; None if it has no complete entry. Raises `AuditError`."""
     with segments(directory, stream) as found:
         for segment, file in found:
             with opened(segment, file) as plain:
@@ -50,9 +50,9 @@ def begins(directory: Path, stream: str) -> Beginning | None:
 
 
 def lines_behind(directory: Path, stream: str, place: LinePosition, seq: int) -> Iterator[tuple[bytes, LinePosition]]:
-    """The line at `place`, which is that of entry `seq`, and every whole line behind it, each with its place.
+    """Yield the line at `place`, which is that of entry `seq`, and every complete line after it, each with its place.
 
-    Where that segment is gone (policy removed it) it is those of the segments from the one on that holds the entry after.
+    If policy removed that segment, reading starts with the segment that contains the next entry.
     """
     with segments(directory, stream) as found:
         named = [_named(segment, file) for segment, file in found]
@@ -72,7 +72,7 @@ def lines_behind(directory: Path, stream: str, place: LinePosition, seq: int) ->
 
 
 def _named(segment: SegmentFile, file: BinaryIO | None) -> int:
-    """The number of a segment's first entry; 0 while it has none."""
+    """Return the number of a segment's first entry; 0 if it has none."""
     if segment.first or file is None:
         return segment.first
     first = _beginning(file)

@@ -1,4 +1,4 @@
-"""The index in PostgreSQL, which several gateways fill, each with its own log."""
+"""Index in PostgreSQL, which several gateways fill, each with its own log."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ except ImportError as error:
 
 __all__ = ["PostgresDatabase"]
 
-_LOCK = 0x746F6F6C67656E  # of those that write the index: "toolgen"
+_LOCK = 0x746F6F6C67656E  # key of the advisory lock of writers of the index: "toolgen"
 _AGAIN = "`toolgen audit index --rebuild` rebuilds it from the log"
 
 
 class PostgresDatabase:
-    """In the schema that comes first in the role's search path. One thread at a time may use it."""
+    """PostgreSQL index in the first schema of the role's search path. One thread at a time may use it."""
 
     dialect: DialectName = "postgres"
     shared = True
@@ -106,7 +106,7 @@ class PostgresDatabase:
         if found != [(VERSION,)]:
             raise AuditError(
                 "the index of the log was made by another version of toolgen",
-                suggestion=f"drop the tables {', '.join(TABLES)} once every gateway is of the same version; they are created again",
+                suggestion=f"drop the tables {', '.join(TABLES)} after all gateways have the same version; they are created again",
             )
 
     @contextmanager
@@ -124,7 +124,7 @@ class PostgresDatabase:
 
 
 def _marked(statement: str) -> bytes:
-    """With the driver's marks for values. No statement of ours has a question mark or a percent sign for anything else."""
+    """Return the statement with the driver's placeholders. Our statements use question marks and percent signs for nothing else."""
     return statement.replace("?", "%s").encode()
 
 

@@ -1,4 +1,4 @@
-"""Rows of the index: what a line of the log is found by, what its hash was made of, and the conditions a reviewer's filter puts."""
+"""Rows of the index: the search columns of an entry, the content of its hash, and the conditions of a reviewer's filter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 STREAM_BITS = 40
-"""A row's id is the number of its stream, and in so many lower bits the number of its entry: ids sort as streams do."""
+"""Bits of a row's id for the number of its entry; the higher bits are the number of its stream. Ids sort like streams."""
 
 _MAX_LENGTH = 200
 _TOLD = (
@@ -88,7 +88,7 @@ class EntryRow(Struct, frozen=True):
     prev: bytes
     hash: bytes
     body: str
-    told: Mapping[str, object]  # what a call is made of, as `query.merged` takes it
+    told: Mapping[str, object]  # fields of a call for `query.merged`
 
 
 class CallRow(Struct, frozen=True):
@@ -109,7 +109,7 @@ class CallRow(Struct, frozen=True):
     began: int  # times of its first and last entries
     ended: int
     policy_digest: str
-    words: str  # what people search for: `words_of` its entries
+    words: str  # search words: `words_of` its entries
 
     def values(self) -> tuple[object, ...]:
         """Return the values to store: null for empty fields, so that they take no space in indexes."""
@@ -134,7 +134,7 @@ class CallRow(Struct, frozen=True):
 
 
 def row_of(line: bytes, stream: int) -> EntryRow | None:
-    """The row of a whole line of a stream with this number; None when the line is not what its hash was made of."""
+    """Return the row of a complete line of a stream with this number; None if the line does not match its hash."""
     try:
         found = _line(line)
         body = unsealed(line, found.event, found.hash, found.prev)
@@ -163,7 +163,7 @@ def row_of(line: bytes, stream: int) -> EntryRow | None:
 
 
 def content_of(entries: Iterator[tuple[int, Entry]]) -> Iterator[dict[str, Any]]:
-    """Entries that come with their streams' numbers, with what a call is made of: streams of several logs have the same names."""
+    """Yield entries with their stream numbers and the fields of a call: streams of several logs have the same names."""
     for stream, entry in entries:
         told = {name: entry[name] for name in _TOLD if name in entry}
         place = {name: entry.get(name) for name in ("seq", "time", "event")}
@@ -194,7 +194,7 @@ def words_of(event: str, arguments: object, about: Sequence[str] = (), message: 
 
 
 def call_rows(found: Iterable[dict[str, Any]]) -> list[CallRow]:
-    """The rows of calls, of entries as `content_of` gives them, whose `stream` is a number."""
+    """Return the rows of the calls in entries from `content_of`, whose `stream` is a number."""
     words: dict[str, list[str]] = {}
     times: dict[str, list[int]] = {}
 
@@ -227,7 +227,7 @@ def _call_row(call: Mapping[str, Any], times: Sequence[int], words: str) -> Call
 
 
 def micros(time: str) -> int:
-    """An entry's time as microseconds since the epoch, 0 for what is none."""
+    """Return an entry's time as microseconds since the epoch, 0 for an invalid time."""
     try:
         return round(datetime.fromisoformat(time).timestamp() * 1_000_000)
     except (ValueError, OverflowError):
@@ -278,11 +278,11 @@ class RecordFilter(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in (*_CALL, "tool", "text", "words", "event", "stream"):
             if len(getattr(self, name)) > _MAX_TEXT_LENGTH:
-                raise ConfigError(f"{name}: more than {_MAX_TEXT_LENGTH} characters are looked for in vain")
+                raise ConfigError(f"{name}: more than {_MAX_TEXT_LENGTH} characters are never found")
 
     @property
     def of_calls(self) -> bool:
-        """True if a field is set that only calls have, so that entries are found by their calls."""
+        """Return True if a field is set that only calls have, so that entries are found by their calls."""
         return any(getattr(self, name) for name in (*_CALL[:-1], "tool", "text", "words", "tools"))
 
 
@@ -290,7 +290,7 @@ NONE = RecordFilter()
 
 
 def call_conditions(wanted: RecordFilter, dialect: DialectName) -> list[Condition]:
-    """On `audit_calls c`."""
+    """Return the conditions on `audit_calls c`."""
     found: list[Condition] = [(f"c.{name} = ?", (_kept(value),)) for name in _CALL if (value := getattr(wanted, name))]
     found += _between("c.time", wanted) if not wanted.any_entry else _overlapping(wanted)
     if wanted.words:
@@ -311,7 +311,7 @@ def call_conditions(wanted: RecordFilter, dialect: DialectName) -> list[Conditio
 
 
 def entry_conditions(wanted: RecordFilter) -> list[Condition]:
-    """On `audit_entries e`: what entries have besides what their calls have."""
+    """Return the conditions on `audit_entries e`, for fields that calls do not have."""
     found = _between("e.time", wanted)
     if wanted.call_id:
         found.append(("e.call_id = ?", (_kept(wanted.call_id),)))
@@ -354,7 +354,7 @@ def _glob(column: str, pattern: str, dialect: DialectName) -> Condition:
 
 
 def _holds(column: str, text: str, dialect: DialectName) -> Condition:
-    """A text as JSON has it within a string: quotes and control characters are escaped there."""
+    """Return the condition for a text within a JSON string, where quotes and control characters are escaped."""
     written = _in_json(text)
     like = "LIKE" if dialect == "sqlite" else "ILIKE"
     return f"{column} {like} ? ESCAPE '!'", (f"%{_plain(written)}%",)

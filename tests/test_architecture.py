@@ -725,6 +725,7 @@ def test_commands_make_a_gateway_and_hand_on_the_protocols() -> None:
 EXPIRIES = {
     "toolgen.gateway.approvals.validity.is_expired": "a call that waits for an answer",
     "toolgen.frontends.mcp.request_state.open": "a question of a stateless client",
+    "toolgen.frontends.console.app_pages._opened": "the address of a page of an app",
     "toolgen.frontends.console.approvals._filtered": "the filter of the page: what expires soon",
     "toolgen.state.grants._is_good": "a grant, in Redis",
     "toolgen.gateway.accounts.tokens._read": "an access token",

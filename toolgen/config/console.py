@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,8 +13,10 @@ from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.secret import SecretReference, parse_reference
 
-__all__ = ["ConsoleSettings", "GivenConsole", "SignIn", "read_console"]
+__all__ = ["ConsoleSettings", "GivenConsole", "SignIn", "check_apps_host", "read_console"]
 
+# Nothing that ends a directive of a Content Security Policy, or begins another.
+_ORIGIN = re.compile(r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?/?\Z")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_SESSION_S = 24 * 3600.0
 _MIN_IDLE_S = 60.0
@@ -35,6 +38,7 @@ class GivenConsole(msgspec.Struct, forbid_unknown_fields=True):
     idle: str = "30m"
     expires: str = "8h"
     sign_in: _SignIn | None = None
+    apps: str | None = None
 
 
 class SignIn(Struct, frozen=True, kw_only=True):
@@ -50,7 +54,8 @@ class ConsoleSettings(Struct, frozen=True, kw_only=True):
     """Roles of the policy that may look (`viewers`) and that may verify besides (`admins`); the policy itself says which may answer.
 
     `url` is the gateway's address as browsers see it, "" where that is this machine. A session ends after `idle_s` seconds without a
-    request, and `expires_s` after it began. `over_tls` says that the gateway speaks TLS itself.
+    request, and `expires_s` after it began. `over_tls` says that the gateway speaks TLS itself. `apps` is the origin that pages of apps
+    are served from, "" if the console shows none.
     """
 
     viewers: frozenset[str] = frozenset({"reviewer"})
@@ -60,6 +65,12 @@ class ConsoleSettings(Struct, frozen=True, kw_only=True):
     expires_s: float = 28_800.0
     sign_in: SignIn | None = None
     over_tls: bool = False
+    apps: str = ""
+
+    @property
+    def apps_host(self) -> str:
+        """The host name of `apps`, which serves nothing else; "" without one."""
+        return urlsplit(self.apps).hostname or "" if self.apps else ""
 
     @property
     def secure(self) -> bool:
@@ -93,7 +104,35 @@ def read_console(given: GivenConsole, document: YamlDocument) -> ConsoleSettings
         idle_s=idle,
         expires_s=expires,
         sign_in=_sign_in(given.sign_in, document) if given.sign_in is not None else None,
+        apps=_apps(given.apps, url, document) if given.apps is not None else "",
     )
+
+
+def check_apps_host(console: ConsoleSettings, document: YamlDocument, *taken: str) -> None:
+    """Refuse an origin of apps whose host name agents or browsers know the gateway by: `taken` are host names. Cookies and the policies of
+    browsers do not tell all origins of one host name apart. Raises `ConfigError`."""
+    own = urlsplit(console.url).hostname or "" if console.url else ""
+    if console.apps and console.apps_host in {own, *(name.lower() for name in taken)}:
+        raise ConfigError(
+            "apps: names the host of the gateway itself, so that pages of apps would be of the console's own site",
+            where=document.where("console", "apps"),
+            suggestion="use another host name that leads to the gateway, like https://apps.gateway.example.com or http://apps.localhost:8080",
+        )
+
+
+def _apps(text: str, url: str, document: YamlDocument) -> str:
+    where = document.where("console", "apps")
+    if not _is_origin(text, path="") or not _ORIGIN.match(text):
+        raise ConfigError(
+            "apps: takes an origin, with https unless it is this machine",
+            where=where,
+            suggestion="write it like https://apps.gateway.example.com, without a path",
+        )
+    if url.startswith("https://") and not text.startswith("https://"):
+        raise ConfigError("apps: must be https where url: is", where=where, suggestion="write it with https")
+    parts = urlsplit(text)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}"
 
 
 def _seconds(text: str, name: str, document: YamlDocument) -> float:
@@ -142,4 +181,4 @@ def _is_origin(text: str, path: str | None) -> bool:
         return False
     if path is not None and parts.path.rstrip("/") != path:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
+    return parts.scheme == "https" or (parts.scheme == "http" and (host in _LOOPBACK or host.endswith(".localhost")))

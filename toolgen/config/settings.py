@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +26,7 @@ from toolgen.config.checks import (
     read_middleware,
 )
 from toolgen.config.client_certificates import ClientCertificates, GivenClientCertificates, read_client_certificates
-from toolgen.config.console import ConsoleSettings, GivenConsole, read_console
+from toolgen.config.console import ConsoleSettings, GivenConsole, check_apps_host, read_console
 from toolgen.config.environment import InForce, in_force
 from toolgen.config.files import FileSettings, GivenFiles, read_files
 from toolgen.config.gateway import (
@@ -334,6 +335,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
     drain_s = read_drain(file.gateway.drain, document.where("gateway", "drain"))
     url = read_public_url(file.gateway.url, document.where("gateway", "url"))
     console = replace(read_console(file.console, document), over_tls=file.gateway.tls is not None)
+    check_apps_host(console, document, urlsplit(url).hostname or "", file.gateway.host)
     overrides = tuple(one for one, _ in entries if one is not None)
     sources = _pinned({name: read_source(document, name, root, warnings) for name in file.sources}, root)
     return Settings(

@@ -26,7 +26,9 @@ __all__ = [
     "Audience",
     "ToolApp",
     "accepts_apps",
+    "is_app_origin",
     "page_of",
+    "rights_of",
     "tool_app",
 ]
 
@@ -132,7 +134,7 @@ def page_of(uri: str, result: Mapping[str, Json]) -> AppPage | None:
         content.get("blob"), str
     ):
         return None
-    rights = _rights(content.get("_meta"))
+    rights = rights_of(content.get("_meta"))
     held = {name: content[name] for name in ("text", "blob") if name in content}
     return AppPage(uri=uri, digest=schema_digest({**held, "meta": rights.meta}), rights=rights)
 
@@ -154,7 +156,8 @@ def _is_page(uri: str) -> bool:
     )
 
 
-def _rights(meta: object) -> AppRights:
+def rights_of(meta: object) -> AppRights:
+    """The rights of a page by the `_meta` of its content; what is not as the specification has it is left out."""
     said = meta.get("ui") if isinstance(meta, Mapping) else None
     if not isinstance(said, Mapping):
         return AppRights()
@@ -170,7 +173,12 @@ def _rights(meta: object) -> AppRights:
     )
 
 
+def is_app_origin(text: str) -> bool:
+    """True for an origin that a page may name: `https:` or `wss:` with a host name, or `*.` before one, and nothing else."""
+    return _ORIGIN.match(text) is not None
+
+
 def _origins(given: object) -> Iterator[str]:
     for one in islice(given if isinstance(given, list) else (), _MAX_ORIGINS):
-        if isinstance(one, str) and _ORIGIN.match(one):
+        if isinstance(one, str) and is_app_origin(one):
             yield one

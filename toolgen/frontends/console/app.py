@@ -16,6 +16,7 @@ from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.console import (
     accounts,
     approvals,
+    apps,
     calls,
     grants,
     keys,
@@ -31,6 +32,7 @@ from toolgen.frontends.console import (
     story,
     tools,
 )
+from toolgen.frontends.console.app_pages import APP_PAGES, AppPages
 from toolgen.frontends.console.http import TITLES, ConsoleContext, Person, Visit, check_origin, form_of, person_of
 from toolgen.frontends.console.identity_provider import Provider
 from toolgen.frontends.console.log_verifier import Verification
@@ -93,7 +95,7 @@ def _linker(person: Person) -> bool:
 
 _CALL_ID = r"([A-Za-z0-9_.:-]{1,128})"
 _EVENTS = f"{ROOT}/live/events"
-_BY_SCRIPT = frozenset({_EVENTS, f"{ROOT}/waiting"})
+_BY_SCRIPT = frozenset({_EVENTS, f"{ROOT}/waiting", f"{ROOT}/apps/call"})
 _ROUTES = (
     _route("GET", "/overview", overview.show, _viewer),
     _route("GET", "/calls", calls.search, _viewer),
@@ -119,6 +121,7 @@ _ROUTES = (
     _route("GET", "/tools", tools.listed, _anybody),
     _route("GET", r"/tools/([A-Za-z0-9_-]{1,64})", tools.one, _anybody),
     _route("POST", r"/tools/([A-Za-z0-9_-]{1,64})", tools.call, _anybody),
+    _route("POST", "/apps/call", apps.call, _anybody),
     _route("GET", "/policies", policies.listed, _viewer),
     _route("GET", "/policies/explain", policies.explain_form, _viewer),
     _route("POST", "/policies/explain", policies.explained, _viewer),
@@ -158,6 +161,7 @@ class Console:
         self._live = live.Live(records)
         with suppress(RuntimeError):  # outside of an event loop it begins with the first request
             self._verification.keep_daily()
+        self._app_pages = AppPages(gateway, clock)
         self._sign_in = SignInPages(gateway, authentication, self._sessions, provider=provider, clock=clock)
 
     async def close(self) -> None:
@@ -186,6 +190,8 @@ class Console:
 
     async def _answer(self, request: Request) -> Response | EventStream:
         self._verification.keep_daily()
+        if request.path.startswith(APP_PAGES):
+            return await self._app_pages.answer(request)
         if not request.path.startswith(ROOT):
             return accounts.landing(request)
         path = request.path.removeprefix(ROOT)

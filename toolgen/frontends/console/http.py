@@ -208,13 +208,16 @@ class Visit(Struct, frozen=True, kw_only=True):
         status: int = 200,
         headers: tuple[Header, ...] = (),
         notice: ActionResult | None = None,
+        frames: str = "",
         **values: object,
     ) -> Response:
-        """A page below the console's head, where `at` is the section it belongs to. `notice` says what an action did."""
+        """A page below the console's head, where `at` is the section it belongs to. `notice` says what an action did, and `frames` is the
+        origin that the page may frame."""
         return page(
             name,
             status=status,
             headers=headers,
+            frames=frames,
             at=at,
             person=self.person,
             form_token=self.session.form_token,

@@ -45,6 +45,7 @@ HEADERS: tuple[Header, ...] = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
 _ASSETS = {
+    "apps.js": b"text/javascript; charset=utf-8",
     "console.css": b"text/css; charset=utf-8",
     "console.js": b"text/javascript; charset=utf-8",
     "icon.svg": b"image/svg+xml",
@@ -94,10 +95,14 @@ def _templates() -> Environment:
 _BYTES = {name: (_HERE / "static" / name).read_bytes() for name in _ASSETS}
 
 
-def page(name: str, *, status: int = 200, headers: tuple[Header, ...] = (), **values: object) -> Response:
-    """A page made of a template."""
+def page(
+    name: str, *, status: int = 200, headers: tuple[Header, ...] = (), frames: str = "", **values: object
+) -> Response:
+    """A page made of a template. `frames` is the origin that may be framed in it, "" for none."""
     body = render(name, **values).encode("utf-8", "replace")
-    return Response(status=status, body=body, headers=(*HEADERS, *headers), media_type=b"text/html; charset=utf-8")
+    policy = (b"content-security-policy", f"{_POLICY}; frame-src {frames}".encode("ascii"))
+    own = (policy, *HEADERS[1:]) if frames else HEADERS
+    return Response(status=status, body=body, headers=(*own, *headers), media_type=b"text/html; charset=utf-8")
 
 
 def render(name: str, **values: object) -> str:
@@ -112,7 +117,7 @@ def download(body: bytes, name: str, kind: bytes) -> Response:
 
 
 def asset(name: str) -> Response:
-    """The stylesheet, the script or the icon. Raises `Rejected` for any other name."""
+    """A stylesheet, a script or the icon. Raises `Rejected` for any other name."""
     if name not in _ASSETS:
         raise Rejected(404, "not_found", "there is nothing at this path")
     return Response(body=_BYTES[name], headers=HEADERS, media_type=_ASSETS[name])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from toolgen.frontends.console.apps import AppFrame, frame_of
 from toolgen.frontends.console.forms import FormError, arguments_of, fields_of
 from toolgen.frontends.console.http import ActionResult, Visit
 from toolgen.frontends.http.request import Rejected, Response
@@ -122,7 +123,7 @@ async def call(visit: Visit) -> Response:
         idempotency_key=visit.form.get("once", "")[:128],
         caller_connection=visit.request.caller_connection,
     )
-    return _shown(visit, tool, envelope=envelope)
+    return _shown(visit, tool, envelope=envelope, frame=frame_of(visit, offered, arguments, envelope))
 
 
 def _seen(visit: Visit) -> Mapping[str, Tool]:
@@ -143,7 +144,9 @@ def _offered(visit: Visit, name: str) -> Tool | None:
     return next((tool for tool in visit.gateway.tool_calls.catalog(visit.person.principal) if tool.name == name), None)
 
 
-def _shown(visit: Visit, tool: Tool, *, fault: str = "", envelope: Envelope | None = None) -> Response:
+def _shown(
+    visit: Visit, tool: Tool, *, fault: str = "", envelope: Envelope | None = None, frame: AppFrame | None = None
+) -> Response:
     offered = _offered(visit, tool.name)
     return visit.page(
         "tool.html",
@@ -163,4 +166,6 @@ def _shown(visit: Visit, tool: Tool, *, fault: str = "", envelope: Envelope | No
         once=secrets.token_urlsafe(18),
         envelope=envelope,
         answer=None if envelope is None else envelope.to_dict(),
+        frame=frame,
+        frames="" if frame is None else frame.origin,
     )

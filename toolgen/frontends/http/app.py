@@ -30,6 +30,7 @@ from toolgen.frontends.http.request import (
     Response,
     Send,
     check_host,
+    host_name,
     json_response,
     read_path,
     refusal,
@@ -133,11 +134,14 @@ class App:
         self._files = RestFiles(gateway.tool_calls.files)
         self._audit = RestAudit(gateway)
         self._console: Pages | None = None
+        self._apps_host = ""
         self._https = url.startswith("https://")
 
-    def open_console(self, pages: Callable[[Authentication], Pages], url: str = "") -> None:
-        """Serves the console besides, at this origin. It shares the authentication, and with it how often an address may be wrong."""
+    def open_console(self, pages: Callable[[Authentication], Pages], url: str = "", *, apps_host: str = "") -> None:
+        """Serves the console besides, at this origin. It shares the authentication, and with it how often an address may be wrong.
+        `apps_host` is the host name that serves pages of apps, and nothing else."""
         self._console = pages(self._authentication)
+        self._apps_host = apps_host
         self._https = self._https or url.startswith("https://")
 
     async def close(self) -> None:
@@ -200,6 +204,8 @@ class App:
     async def _answer(self, request: Request) -> Answer:
         host = request.headers.get(b"host", b"")
         if host not in self._known_hosts or b"origin" in request.headers:
+            if self._apps_host and host_name(request) == self._apps_host:
+                return await self._app_page(request)
             request.shared = self._cross_origin.allows(request)
             check_host(request, self._hosts, shared=request.shared)
             if len(self._known_hosts) < _MAX_KNOWN_HOSTS:
@@ -234,6 +240,16 @@ class App:
             request.take("POST")
             return await self._rest.call(request, principal, found[1])
         return await self._rare(request, principal)
+
+    async def _app_page(self, request: Request) -> Answer:
+        """Answer a request to the host of apps: with the page of an app, and with nothing else that the gateway has."""
+        request.path = read_path(request.path)
+        await self._check(request)
+        if self._console is None or not request.path.startswith("/apps/"):
+            raise Rejected(
+                404, "not_found", "this host serves pages of apps alone", suggestion="use the gateway's own address"
+            )
+        return await self._console.handle(request)
 
     async def _check(self, request: Request) -> None:
         try:

@@ -38,6 +38,7 @@ __all__ = [
     "agreed_key",
     "check_host",
     "header_key",
+    "host_name",
     "json_response",
     "read_json_body",
     "read_path",
@@ -419,6 +420,11 @@ def agreed_key(request: Request, said: str, pointer: str) -> str:
             pointer=pointer,
         )
     return key
+
+
+def host_name(request: Request) -> str:
+    """Return the host name of a request, in lower case and without its port; "" for a Host header that is none."""
+    return _netloc(request.text(b"host"))[0]
 
 
 def check_host(request: Request, hosts: frozenset[str], *, shared: bool = False) -> None:

@@ -373,7 +373,7 @@ class Gateway:
         names |= {urlsplit(console_url).hostname or ""} if console_url else set()
         app = App(self, hosts=names, proxies=self.settings.trusted_proxies, url=url)
         if not self.key:
-            app.open_console(partial(console_of, self), console_url)
+            app.open_console(partial(console_of, self), console_url, apps_host=self.settings.console.apps_host)
         mounted = MountedApp(self, app)
         self._mounted.append(mounted)
         return mounted

@@ -182,7 +182,8 @@ def _app(gateway: Facade, host: str, front: Front) -> App:
         cross_origin=CrossOrigin(origins=frozenset(origin.encode("ascii") for origin in front.origins)),
     )
     if isinstance(gateway, Gateway):
-        app.open_console(partial(console_of, gateway), gateway.settings.console.url)
+        console = gateway.settings.console
+        app.open_console(partial(console_of, gateway), console.url, apps_host=console.apps_host)
     return app
 
 

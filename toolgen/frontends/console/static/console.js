@@ -167,3 +167,28 @@
     show();
   });
 })();
+
+// Values that are proposed for an argument of a prompt or of a template, while somebody types.
+(() => {
+  const form = document.querySelector("form[data-complete]");
+  if (!form) return;
+  const WAIT_MS = 200;
+  const address = new URL("../complete", document.currentScript.src);
+  for (const field of form.querySelectorAll("[data-argument]")) {
+    const list = document.getElementById(field.getAttribute("list"));
+    let timer = 0, asked = 0;
+    const propose = async () => {
+      const own = ++asked, body = new URLSearchParams(new FormData(form));
+      body.set(form.dataset.complete, form.dataset.key);
+      body.set("name", field.dataset.argument);
+      body.set("value", field.value);
+      const answer = await fetch(address, { method: "POST", body });
+      if (!answer.ok || own !== asked) return;
+      const options = (await answer.json()).values.map((value) => Object.assign(document.createElement("option"), { value }));
+      list.replaceChildren(...options);
+    };
+    const soon = () => { clearTimeout(timer); timer = setTimeout(() => propose().catch(() => {}), WAIT_MS); };
+    field.addEventListener("input", soon);
+    field.addEventListener("focus", soon, { once: true });
+  }
+})();

@@ -169,5 +169,5 @@ def write_policy(root: Path, policy: dict[str, Any]) -> None:
 
 def nested(gateway: Gateway) -> NestedCalls:
     """The inner calls of a gateway, as its executors have them."""
-    suspended = SuspendedCalls(gateway.approvals.calls, gateway.current)
+    suspended = SuspendedCalls(gateway.approvals.calls, gateway.current, gateway.accounts)
     return NestedCalls(gateway.current, gateway.tool_calls._preparation, gateway.tool_calls, suspended)

@@ -10,6 +10,8 @@ import pytest
 from tests.state.test_invocations import invocation
 from toolgen.state.invocation_format import StoredInvocation, as_json, from_json
 from toolgen.state.invocations import (
+    AccountNeed,
+    AccountState,
     ApprovalState,
     BackgroundState,
     DeviceState,
@@ -42,6 +44,10 @@ def stored(**changes: Any) -> dict[str, Any]:
             DeviceState(answer={"b": None}, approval=ApprovalState(unanswered=True)),
         ),
         ({"kind": "workflow", "resume": {}, "waits": ["call_1"]}, WorkflowState(resume={}, waits=("call_1",))),
+        (
+            {"kind": "account", "account": {"name": "work", "since": 5.0}, "sql": "SELECT 1"},
+            AccountState(account=AccountNeed(name="work", since=5.0), approval=ApprovalState(sql="SELECT 1")),
+        ),
         ({"kind": "call", "status": "running", "cancel": True, "partial": 3}, BackgroundState()),
     ],
 )
@@ -59,13 +65,14 @@ def test_a_call_that_waits_for_a_device_keeps_its_approval() -> None:
     assert (changed.kind, changed.approval.needs, changed.approval.unanswered) == ("device", _NEEDS, True)
 
 
-@pytest.mark.parametrize("kind", ["approval", "device", "workflow", "call"])
+@pytest.mark.parametrize("kind", ["approval", "device", "workflow", "account", "call"])
 def test_nothing_that_quotes_arguments_is_left(kind: str) -> None:
     secret = {"text": "canary-4711"}
     quoted = {
         "approval": {"sql": "canary-4711"},
         "device": {"request": secret, "sql": "canary-4711"},
         "workflow": {"resume": secret},
+        "account": {"sql": "canary-4711"},
     }
     known = invocation(kind=kind, arguments=secret, bound=("text",), progress=secret, **quoted.get(kind, {}))
     assert b"canary" in as_json(known)

@@ -28,12 +28,21 @@ from toolgen.policy.arguments import repair
 
 __all__ = []
 
+_LOOK_S = 0.25
+
 
 @click.command()
 @click.argument("tool", type=TOOL_NAME)
 @click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
 @caller
+@click.option(
+    "--wait",
+    type=click.FloatRange(0, 3600),
+    default=0.0,
+    metavar="SECONDS",
+    help="How long to wait for the end of a call that waits for a person, for an account, or for a device.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, secrets masked, and send nothing.")
 @as_json
 @config
@@ -42,6 +51,7 @@ def command(
     pairs: tuple[str, ...],
     given: str | None,
     caller: CommandCaller,
+    wait: float,
     dry_run: bool,
     as_json: bool,
     config_path: str,
@@ -50,7 +60,7 @@ def command(
     gateway = Gateway.load(config_path)
     arguments = read_arguments(gateway, tool, given, pairs)
     who = caller.principal(gateway)
-    envelope = asyncio.run(_call(gateway, tool, arguments, who, dry_run))
+    envelope = asyncio.run(_call(gateway, tool, arguments, who, dry_run=dry_run, wait=wait))
     if as_json and not (dry_run and envelope.status == "ok"):
         print_json(envelope.to_dict())
     elif envelope.error is None:
@@ -77,12 +87,28 @@ def read_arguments(gateway: Project, tool: str, given: str | None, pairs: tuple[
     return {**whole, **_typed(schema, values)}
 
 
-async def _call(gateway: Administration, tool: str, arguments: JsonObject, who: Principal, dry_run: bool) -> Envelope:
+async def _call(
+    gateway: Administration, tool: str, arguments: JsonObject, who: Principal, *, dry_run: bool, wait: float
+) -> Envelope:
     if dry_run:
         return await gateway.preview(tool, arguments, principal=who)
     async with gateway.short_session():
         with _warnings_unsaid():
-            return await gateway.tool_calls.call(tool, arguments, principal=who, client="toolgen-cli")
+            envelope = await gateway.tool_calls.call(tool, arguments, principal=who, client="toolgen-cli")
+        if envelope.status == "pending" and wait:
+            _explain(envelope)
+            envelope = await _ended(gateway, envelope, who, wait)
+        return envelope
+
+
+async def _ended(gateway: Administration, envelope: Envelope, who: Principal, wait: float) -> Envelope:
+    """Return how a call ended, or how it stands after so many seconds. A gateway that runs goes on with it."""
+    loop, found = asyncio.get_running_loop(), envelope
+    until = loop.time() + wait
+    while found.status == "pending" and loop.time() < until:
+        await asyncio.sleep(_LOOK_S)
+        found = await gateway.tool_calls.approvals.calls.outcome(envelope.call_id, who) or envelope
+    return found
 
 
 @contextmanager

@@ -56,10 +56,12 @@ class SourcePermit(Protocol):
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """Outcome of an inner call. `http_status` is that of the system's answer, None where it did not answer over HTTP."""
+    """Outcome of an inner call. `http_status` is that of the system's answer, None where it did not answer over HTTP. `awaits_account`: it
+    is kept until its person has linked an account."""
 
     envelope: Envelope
     http_status: int | None = None
+    awaits_account: bool = False
 
 
 class FileSink(Protocol):

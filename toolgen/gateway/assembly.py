@@ -359,7 +359,7 @@ def _call_parts(base: _Base) -> _CallParts:
         waiting=waiting,
         approvals=approvals,
         requests=ApprovalRequests(calls=waiting, current=current, grants=grants),
-        suspended=SuspendedCalls(waiting, current),
+        suspended=SuspendedCalls(waiting, current, base.accounts),
         devices=devices,
         answering=answering,
         sent=sent,
@@ -407,6 +407,7 @@ def _calls(
         files=files,
         preparation=preparation,
         results=results,
+        accounts=base.accounts.sources,
     )
     return preparation, calls
 
@@ -457,6 +458,7 @@ def _runtime(base: _Base, parts: _CallParts, execution: _Execution, reader: Poli
         shared_histories=shared.histories,
         pauses=shared.pauses,
         approvals=parts.requests,
+        suspended=parts.suspended,
         standing=parts.waiting,
         key_sets=KeySets(partial(fetch_key_set, permit=base.current.permit), clock),
         caching=caching_of(settings, manifest, clock),

@@ -233,6 +233,7 @@ class CallContext(msgspec.Struct):
     withholds: bool = False  # fields of the answer are redacted, so a file that it is would be withheld
     http_status: int | None = None  # of the system's answer
     requests: Allowances = NO_ALLOWANCES  # requests to the caller that the server of the tool may make
+    awaits_account: bool = False  # it is kept until the person has linked an account
     judged: Call | None = None  # of a dry run or an explained call: the call after its guards
 
 

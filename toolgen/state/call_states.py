@@ -12,9 +12,9 @@ __all__ = ["ENDED", "FOLLOWS", "NEXT", "CallState", "Kind", "Status", "state_of"
 Status = Literal["pending", "approved", "running", "ended"]
 """How far a call is, as it is kept."""
 
-Kind = Literal["approval", "device", "call", "workflow"]
-"""What a call waits for: a person's answer, its caller's device, for itself to end (it runs, and its caller did not wait), or for calls
-that it made."""
+Kind = Literal["approval", "device", "call", "workflow", "account"]
+"""What a call waits for: a person's answer, its caller's device, for itself to end (it runs, and its caller did not wait), calls that it
+made, or an account that the person links."""
 
 
 class CallState(StrEnum):

@@ -10,6 +10,8 @@ from msgspec.structs import asdict
 
 from toolgen.state.call_states import Kind, Status
 from toolgen.state.invocations import (
+    AccountNeed,
+    AccountState,
     ApprovalState,
     ApprovalVote,
     BackgroundState,
@@ -85,6 +87,7 @@ class StoredInvocation(msgspec.Struct, frozen=True, kw_only=True):
     task: TaskWish | None = None
     updated: float = 0.0
     lost: bool = False
+    account: AccountNeed | None = None
 
 
 _APPROVAL, _DEVICE, _WORKFLOW = (
@@ -100,6 +103,7 @@ def as_json(invocation: Invocation) -> bytes:
     for state in (invocation.approval, invocation.device, invocation.workflow):
         flat |= asdict(state)
     flat.pop("approval")
+    flat["account"] = invocation.account
     return msgspec.json.encode(StoredInvocation(**flat, kind=invocation.kind), enc_hook=_plain)
 
 
@@ -123,6 +127,9 @@ def _state(stored: StoredInvocation) -> InvocationState:
             return DeviceState(**{name: getattr(stored, name) for name in _DEVICE}, approval=before)
         case "workflow":
             return WorkflowState(**{name: getattr(stored, name) for name in _WORKFLOW})
+        case "account":
+            before = None if approval == ApprovalState() else approval
+            return AccountState(account=stored.account, approval=before)
         case "call":
             return BackgroundState()
 

@@ -14,6 +14,8 @@ from toolgen.model.call import CredentialProof, Origin
 from toolgen.state.call_states import NEXT, CallState, Kind, Status, state_of
 
 __all__ = [
+    "AccountNeed",
+    "AccountState",
     "ApprovalState",
     "ApprovalVote",
     "BackgroundState",
@@ -141,14 +143,40 @@ class WorkflowState(msgspec.Struct, frozen=True, kw_only=True):
     waits: tuple[str, ...] = ()
 
 
+class AccountNeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Account that a call waits for: that of its person at the source of its tool, by name ("": the default one).
+
+    `page` is the gateway's page for linking it. `scopes` are those that the system asked for beyond what the account has; the call goes on
+    once the account was linked again after `since`.
+    """
+
+    name: str = ""
+    page: str = ""
+    scopes: tuple[str, ...] = ()
+    since: float = 0.0
+
+
+class AccountState(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a call that waits for an account of its person, with the approval that the call had before."""
+
+    account: AccountNeed | None = None
+    approval: ApprovalState | None = None
+
+
 class BackgroundState(msgspec.Struct, frozen=True):
     """State of a call that runs without its caller, and waits for nobody."""
 
 
-InvocationState: TypeAlias = ApprovalState | DeviceState | WorkflowState | BackgroundState
+InvocationState: TypeAlias = ApprovalState | DeviceState | WorkflowState | AccountState | BackgroundState
 """State of a call by what it waits for."""
 _KINDS: Mapping[type, Kind] = MappingProxyType(
-    {ApprovalState: "approval", DeviceState: "device", WorkflowState: "workflow", BackgroundState: "call"}
+    {
+        ApprovalState: "approval",
+        DeviceState: "device",
+        WorkflowState: "workflow",
+        AccountState: "account",
+        BackgroundState: "call",
+    }
 )
 _NO_APPROVAL, _NO_DEVICE, _NO_WORKFLOW = ApprovalState(), DeviceState(), WorkflowState()
 
@@ -156,12 +184,12 @@ _NO_APPROVAL, _NO_DEVICE, _NO_WORKFLOW = ApprovalState(), DeviceState(), Workflo
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """A stored call: it waits for an answer (`pending`), may be executed (`approved`), is executed (`running`) or has `ended`.
 
-    `waits_for` is the state of what it waits for: people, its caller's device, or calls that it made; a call that runs without its caller
-    waits for nobody. `digest` is what an answer is bound to. `home` is the machine that accepted the call, which alone executes it;
-    `attempt` counts how often it was released again before it had an effect. Times are seconds since the epoch. Until `lease`, only
-    `owner` changes its status; the lease of an owner that dies expires. `arguments` are exact, and so may be sensitive; `bound` names those
-    that the policy set. `restored` are the values in them that replaced tokens, `sent` the arguments with those tokens. `envelope` is the
-    JSON for the caller after it has ended, and `closed_by` the person who denied or withdrew it.
+    `waits_for` is the state of what it waits for: people, its caller's device, an account, or calls that it made; a call that runs
+    without its caller waits for nobody. `digest` is what an answer is bound to. `home` is the machine that accepted the call, which alone
+    executes it; `attempt` counts how often it was released again before it had an effect. Times are seconds since the epoch. Until
+    `lease`, only `owner` changes its status; the lease of an owner that dies expires. `arguments` are exact, and so may be sensitive;
+    `bound` names those that the policy set. `restored` are the values in them that replaced tokens, `sent` the arguments with those
+    tokens. `envelope` is the JSON for the caller after it has ended, and `closed_by` the person who denied or withdrew it.
 
     `cancel` is set if the caller wants to end a call that runs in any worker. `equal` is the key that it shares with calls that join it.
     `progress` is its last reported progress, `partial` the number of parts of its answer so far, and `parts` the last of them.
@@ -222,9 +250,9 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def approval(self) -> ApprovalState:
-        """The approval of the call, also if it waits for a device by now; an empty one if nobody was asked."""
+        """The approval of the call, also if it waits for a device or an account by now; an empty one if nobody was asked."""
         state = self.waits_for
-        if isinstance(state, DeviceState):
+        if isinstance(state, DeviceState | AccountState):
             return state.approval or _NO_APPROVAL
         return state if isinstance(state, ApprovalState) else _NO_APPROVAL
 
@@ -239,6 +267,11 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
         return self.waits_for if isinstance(self.waits_for, WorkflowState) else _NO_WORKFLOW
 
     @property
+    def account(self) -> AccountNeed | None:
+        """The account that the call waits for, or waited for."""
+        return self.waits_for.account if isinstance(self.waits_for, AccountState) else None
+
+    @property
     def final(self) -> bool:
         """True if the call ended and nothing replaces its outcome any more."""
         return self.status == "ended" and not self.lost
@@ -247,6 +280,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     def state(self) -> CallState:
         """State of the call, as everybody is told."""
         if self.status == "running" and self.asks.keys() - self.replies.keys():
+            return CallState.INPUT_REQUIRED
+        if self.status == "approved" and self.kind == "account":
             return CallState.INPUT_REQUIRED
         return state_of(self.status, self.envelope)
 
@@ -422,7 +457,8 @@ class Invocations(Protocol):
 def with_approval(known: Invocation, **changes: Any) -> Invocation:
     """Return a call with a changed approval."""
     approval, state = msgspec.structs.replace(known.approval, **changes), known.waits_for
-    changed = msgspec.structs.replace(state, approval=approval) if isinstance(state, DeviceState) else approval
+    held = isinstance(state, DeviceState | AccountState)
+    changed = msgspec.structs.replace(state, approval=approval) if held else approval
     return msgspec.structs.replace(known, waits_for=changed)
 
 
@@ -437,6 +473,9 @@ def without_arguments(known: Invocation) -> Invocation:
             known = msgspec.structs.replace(known, waits_for=state)
         case WorkflowState() as state:
             known = msgspec.structs.replace(known, waits_for=msgspec.structs.replace(state, resume=None))
+        case AccountState() as state:
+            approval = None if state.approval is None else msgspec.structs.replace(state.approval, sql="")
+            known = msgspec.structs.replace(known, waits_for=msgspec.structs.replace(state, approval=approval))
         case BackgroundState():
             pass
         case never:

@@ -54,7 +54,7 @@ END
 _UNFINISHED = ("pending", "approved", "running")
 _COUNTED = (
     *_UNFINISHED,
-    *(f"{kind} {status}" for kind in ("device", "call", "workflow") for status in _UNFINISHED),
+    *(f"{kind} {status}" for kind in ("device", "call", "workflow", "account") for status in _UNFINISHED),
     "ended",
 )
 """Values of `counted_as`."""

@@ -7,7 +7,7 @@ import html
 import json
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +64,20 @@ class Office:
         found = await self.gateway.call(tool, more.pop("arguments", {}), principal=principal, **more)
         assert isinstance(found, Envelope)
         return found
+
+    async def ended(self, waiting: Envelope, who: str = "ann", within: float = 30.0) -> Envelope:
+        """How a call that waited ended."""
+        found = await self.gateway.approvals.calls.outcome(waiting.call_id, self.gateway.principal(who), within)
+        assert found is not None
+        return found
+
+    async def change_policy(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Put a changed policy in force."""
+        path = self.root / "policies" / "policy.yaml"
+        policy = json.loads(path.read_text(encoding="utf-8"))
+        change(policy)
+        path.write_text(json.dumps(policy), encoding="utf-8")
+        assert await self.gateway.operations.reload()
 
     async def browser(self, who: str) -> httpx.AsyncClient:
         """The browser of a person who is signed in at the gateway."""
@@ -145,7 +159,8 @@ def write_project(
         "scopes": ["repo"],
         **(auth or {}),
     }
-    sources = {"repos": {"openapi": "specs/repos.json", "server": provider.issuer, "auth": {"login": account}}}
+    more = settings.pop("sources", {})
+    sources = {**more, "repos": {"openapi": "specs/repos.json", "server": provider.issuer, "auth": {"login": account}}}
     path = root / "toolgen.yaml"
     path.write_text(json.dumps({"sources": sources, "console": {"url": url}, **settings}))
     return path

@@ -13,6 +13,7 @@ from mcp import types
 from tests.gateway.accounts.offices import KEYS, TOOL, WRITE, Office, office
 from tests.gateway.clients import bearer
 from tests.gateway.test_mcp_conversations import MODES, talking
+from tests.projects import audit_entries
 from tests.services.account_provider import AccountProvider
 
 Person = Callable[[Any, types.ElicitRequestParams], Awaitable[types.ElicitResult]]
@@ -53,8 +54,12 @@ async def test_a_person_who_declines_ends_the_call(tmp_path: Path, provider: Acc
         async with talking(f"{here.url}/mcp", mode, answer, who="ann") as client:
             result = await client.call_tool(TOOL, {})
         assert result.is_error
-        assert "authorization_required" in result.content[0].text  # type: ignore[union-attr]  # a text
+        code = {"legacy": "authorization_required", "2026-07-28": "cancelled"}[mode]
+        assert code in result.content[0].text  # type: ignore[union-attr]  # a text
         assert len(asked) == 1
+        await here.link("ann")
+        (call, *_) = [one for one in audit_entries(here.gateway) if one.get("verdict") == "cancel"]
+        assert call["tool"] == TOOL
         assert provider.used == []
 
 
@@ -102,7 +107,7 @@ async def test_rest_answers_202_with_the_link(tmp_path: Path, provider: AccountP
         office(tmp_path, provider) as here,
         httpx.AsyncClient(base_url=here.url, headers=bearer(KEYS["ann"])) as http,
     ):
-        for body in ({"arguments": {}}, {"arguments": {}, "wait": 5}):
+        for body in ({"arguments": {}}, {"arguments": {}, "wait": 1}):
             answer = await http.post(f"/v1/tools/{TOOL}/call", json=body)
             assert answer.status_code == 202
             envelope = answer.json()

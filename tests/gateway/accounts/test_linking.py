@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -46,7 +45,9 @@ async def test_the_authorization_request_names_all_that_is_checked(tmp_path: Pat
 
 async def test_a_write_is_made_once_with_its_key_after_the_link(tmp_path: Path, provider: AccountProvider) -> None:
     async with office(tmp_path, provider) as here:
-        await here.link("ann", link_of(await here.call(tool=WRITE, idempotency_key="k1")))
+        waiting = await here.call(tool=WRITE, idempotency_key="k1")
+        await here.link("ann", link_of(waiting))
+        assert (await here.ended(waiting)).status == "ok"
         for _ in range(2):
             assert (await here.call(tool=WRITE, idempotency_key="k1")).status == "ok"
         assert provider.used == ["octocat"]
@@ -106,24 +107,3 @@ async def test_a_gateway_for_others_names_its_address(tmp_path: Path, provider: 
     with pytest.raises(ConfigError, match="come back to"):
         async with office(tmp_path, provider, gateway={"host": "0.0.0.0"}, console={}):
             pass
-
-
-async def test_a_call_that_was_approved_without_an_account_gives_the_link(
-    tmp_path: Path, provider: AccountProvider
-) -> None:
-    async with office(tmp_path, provider) as here:
-        policy = json.loads((tmp_path / "policies" / "policy.yaml").read_text(encoding="utf-8"))
-        policy["rules"].append({"id": "asks", "to": ["user"], "tools": [WRITE], "verdict": "ask"})
-        policy["approvals"] = {"approvers": ["reviewer"]}
-        (tmp_path / "policies" / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
-        assert await here.gateway.operations.reload()
-        waiting = await here.call(tool=WRITE)
-        assert waiting.error is not None
-        assert waiting.error.code == "approval_required"
-        rita, ann = here.gateway.principal("rita"), here.gateway.principal("ann")
-        approvals = here.gateway.approvals
-        await approvals.decide(waiting.call_id, approve=True, note="", principal=rita)
-        found = await approvals.calls.outcome(waiting.call_id, ann, 30)
-        assert found is not None
-        assert link_of(found)
-        assert provider.used == []

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tests.gateway.accounts.offices import Office, link_of, office
 from tests.services.account_provider import AccountProvider
-from toolgen.connectors.http.oauth.account_tokens import AuthorizationRequiredError
 from toolgen.gateway.accounts.tokens import SourceTokens
+from toolgen.model.account_need import AuthorizationRequiredError
 from toolgen.model.auth import UserAccount
 from toolgen.model.call import Principal
 from toolgen.state.accounts import Account

@@ -21,7 +21,7 @@ from toolgen.connectors.http.connector import Dialer, EgressRefusal, Resolver, T
 from toolgen.connectors.http.credentials import CredentialSelector, Provision, Security, Signed
 from toolgen.connectors.http.downloads import AnswerDownload
 from toolgen.connectors.http.message import UndecodableError
-from toolgen.connectors.http.oauth.account_tokens import AuthorizationRequiredError
+from toolgen.connectors.http.oauth.account_tokens import unlinked
 from toolgen.connectors.http.oauth.call_tokens import NoTokenError
 from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.redirects import MAX_HOPS, moved
@@ -47,6 +47,7 @@ from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError, StateError, ToolgenError, distrust_advice
 from toolgen.core.json_codec import PART
+from toolgen.model.account_need import AuthorizationRequiredError
 from toolgen.model.call import Call
 from toolgen.model.excerpt import bounded
 from toolgen.model.file_arguments import with_files
@@ -137,7 +138,10 @@ class HttpExecutor:
         )
 
     async def execute(self, call: Call) -> Success | Failed:
-        """Never raises for faults of the other system. A request that cannot be bound is Failed with the code `validation`."""
+        """Never raises for faults of the other system. A request that cannot be bound is Failed with the code `validation`.
+
+        Raises `AuthorizationRequiredError` if the person has to link an account, and nothing was sent.
+        """
         binding = call.tool.binding
         if not isinstance(binding, HttpBinding):
             raise _unbound(call)
@@ -153,7 +157,12 @@ class HttpExecutor:
         ends = asyncio.get_running_loop().time() + self._total_s if harmless else math.inf
         course = _HttpAttempt(call=call, binding=binding, harmless=harmless, until=ends)
         for hop in range(MAX_HOPS + 1):
-            outcome = await self._once(request, course)
+            try:
+                outcome = await self._once(request, course)
+            except AuthorizationRequiredError as error:
+                if not hop:
+                    raise
+                outcome = unlinked(error)
             further = self._further(request, outcome) if hop < MAX_HOPS and outcome.delivery.location else None
             if further is None:
                 break
@@ -253,7 +262,8 @@ class HttpExecutor:
     async def _prepared(
         self, request: HttpRequest, course: _HttpAttempt
     ) -> tuple[Signed, Target, tuple[str, ...]] | Failed:
-        """The request with its credentials, and the addresses to send it to, each of them permitted."""
+        """The request with its credentials, and the addresses to send it to, each of them permitted. Raises
+        `AuthorizationRequiredError`."""
         binding = course.binding
         selector, principal = self._selector, course.call.principal
         try:
@@ -262,10 +272,6 @@ class HttpExecutor:
                 signed = await selector.sign(request, binding.security, principal)
             target = Target.of(signed.request.url)
             return signed, target, await self._dialer.addresses(target)
-        except AuthorizationRequiredError as fault:
-            return Failed(
-                error=Error(code=fault.code, message=fault.message, suggestion=fault.suggestion, help_url=fault.page)
-            )
         except StateError as fault:
             return Failed(error=fault_error(fault, "the accounts of people cannot be read, so nothing was sent"))
         except (UnbindableError, SecretError, NoTokenError) as fault:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.health import Monitored, SystemHealth
+from toolgen.connectors.http.oauth.account_tokens import unlinked
 from toolgen.connectors.http.operations import (
     OperationRequest,
     OperationState,
@@ -36,6 +37,7 @@ from toolgen.connectors.poll_settings import PollConfig
 from toolgen.connectors.resilience import transient
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.error_codes import ErrorCode
+from toolgen.model.account_need import AuthorizationRequiredError
 from toolgen.model.call import Call
 from toolgen.model.result import Delivery, Error, Failed, Refused, Success
 from toolgen.model.schema import JsonObject
@@ -316,11 +318,18 @@ class _Following:
         elif not self._poll.percent:
             line.progress(followed.requests - 1, None, progress.message)
 
+    async def _sent(self, asking: Call) -> Success | Failed | Refused:
+        """Send a request that follows the call's own. If the person's account is gone by then, the call is not made again."""
+        try:
+            return await self._inner.execute(asking)
+        except AuthorizationRequiredError as error:
+            return unlinked(error)
+
     async def _ask(self, followed: _PolledOperation, asking: Call) -> Success | Failed | Refused:
         """Send one polling request, unless the policy withholds the call by now."""
         if self._call.withheld is not None and (held := await self._call.withheld(self._call)) is not None:
             return Failed(error=held)
-        answer = await self._inner.execute(asking)
+        answer = await self._sent(asking)
         followed.requests += 1 if isinstance(answer, Refused) else answer.delivery.attempts or 1
         self._hear(followed, answer)
         if isinstance(answer, Failed) and answer.error.code == "rejected":
@@ -371,7 +380,7 @@ class _Following:
         await asyncio.wait({task}, timeout=_CALLED_OFF_S)
 
     async def _sent_off(self, url: str) -> None:
-        answer = await self._inner.execute(self._request(self._poll.cancel, url))
+        answer = await self._sent(self._request(self._poll.cancel, url))
         said = "was told to end" if isinstance(answer, Success) else f"was not ended: {answer.error.code}"
         _logger.info("the operation of call %s %s", self._call.id, said)
 

@@ -227,7 +227,8 @@ class Run:
         else:
             answered = await self._in_time(step.use, scope)
         envelope = answered.envelope
-        if envelope.status == "pending" and envelope.error is not None and envelope.error.code in _WAITS:
+        code = "" if envelope.error is None else envelope.error.code
+        if envelope.status == "pending" and (code in _WAITS or answered.awaits_account):
             self._waiting[key] = envelope.call_id
             return {
                 "status": "waiting",

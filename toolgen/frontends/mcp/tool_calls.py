@@ -12,7 +12,13 @@ from typing import Any
 import msgspec
 
 from toolgen.core.errors import CanonicalError, StateError
-from toolgen.frontends.mcp.account_links import AccountLinks, AccountNeeded, caller_without_pages, without_pages
+from toolgen.frontends.mcp.account_links import (
+    ACCOUNT,
+    AccountLinks,
+    AccountNeeded,
+    caller_without_pages,
+    without_pages,
+)
 from toolgen.frontends.mcp.approval_form import APPROVAL, form_of, said
 from toolgen.frontends.mcp.bridged_calls import BridgedCalls, Wanted
 from toolgen.frontends.mcp.client_channel import (
@@ -23,6 +29,7 @@ from toolgen.frontends.mcp.client_channel import (
     TaskChannel,
     capabilities_of,
 )
+from toolgen.frontends.mcp.conversing_tools import incapable, may_request, speaks
 from toolgen.frontends.mcp.log_levels import LogLevels
 from toolgen.frontends.mcp.messages import (
     INTERNAL_ERROR,
@@ -33,19 +40,16 @@ from toolgen.frontends.mcp.messages import (
     META_IDEMPOTENCY,
     META_PROGRESS,
     META_VERSION,
-    TASKS,
     Caller,
     ProtocolStyle,
     RpcFault,
     client_label,
-    missing_capability,
 )
 from toolgen.frontends.mcp.request_state import MAX_STATE_LENGTH, RequestState, States
 from toolgen.frontends.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.frontends.mcp.tasks import TaskPlan, Tasks
 from toolgen.gateway.calls.json_body import encode, identifier
 from toolgen.gateway.calls.tool_plan import ToolPlan
-from toolgen.gateway.catalog.search_tools import CALLING
 from toolgen.gateway.catalog.tool_lists import Listings, ToolListing
 from toolgen.gateway.protocol import Facade
 from toolgen.model.apps import APPS
@@ -111,7 +115,7 @@ class ToolCalls:
         self._mailbox = mailbox
         self._asking_about: set[str] = set()
         self._follower = BridgedCalls(gateway, states, tasks)
-        self._accounts = AccountLinks(gateway.accounts, mailbox)
+        self._accounts = AccountLinks(gateway.accounts, gateway.tool_calls.approvals.calls, mailbox)
         self._ordinary_tools: dict[tuple[str, str, ProtocolStyle], _OrdinaryTool] = {}
 
     def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:
@@ -122,11 +126,11 @@ class ToolCalls:
         tool = self._listings.of(caller.principal).tool(name)
         if tool is not None and self._accounts.may_ask(tool, caller.capabilities):
             return True
-        if tool is None or not (_speaks(tool) or tool.reports_progress):
+        if tool is None or not (speaks(tool) or tool.reports_progress):
             return False
-        if META_PROGRESS in meta or (bool(caller.capabilities) and (_speaks(tool) or bool(tool.caller_requests))):
+        if META_PROGRESS in meta or (bool(caller.capabilities) and (speaks(tool) or bool(tool.caller_requests))):
             return True
-        logs = _speaks(tool) or tool.is_bridged
+        logs = speaks(tool) or tool.is_bridged
         return logs and self._levels.of((parties(caller.principal), caller.connection), meta) is not None
 
     def _logged(self, tool: Tool, meta: Mapping[str, Any], caller: Caller) -> bool:
@@ -147,7 +151,7 @@ class ToolCalls:
         if isinstance(request, RpcFault):
             return request
         tool = request.tool
-        speaks = tool is not None and _speaks(tool)
+        converses = tool is not None and speaks(tool)
         after = self._gateway.tool_calls.pending_after(
             caller.principal, request.name, request.arguments, caller.session or caller.connection
         )
@@ -158,7 +162,7 @@ class ToolCalls:
         )
         if isinstance(plan, RpcFault):
             return plan
-        if tool is not None and (fault := _incapable(tool, request.capabilities)) is not None:
+        if tool is not None and (fault := incapable(tool, request.capabilities)) is not None:
             return fault
         if plan is not None:
             request = msgspec.structs.replace(request, task=plan)
@@ -166,7 +170,7 @@ class ToolCalls:
             if request.state.asks:
                 return await self._answered(request, request.state, caller, after)
             return await self._approved(request, request.state, caller)
-        if request.capabilities and tool is not None and _may_request(tool, request.listing):
+        if request.capabilities and tool is not None and may_request(tool, request.listing):
             return await self._bridged(request, protocol_style, caller, after)
         caller_connection = caller.caller_connection
         if caller_connection.local and "roots" in request.capabilities:
@@ -178,7 +182,7 @@ class ToolCalls:
             and tool.reports_progress
             and (request.token is not None or self._logged(tool, meta, caller))
         )
-        line = self._line(request, protocol_style, caller) if speaks or told else None
+        line = self._line(request, protocol_style, caller) if converses or told else None
         caller_connection.line = line
         if plan is not None and plan.always:
             caller_connection.task = TaskWish(keep_s=plan.keep_s, token=request.token)
@@ -216,15 +220,20 @@ class ToolCalls:
     async def _linked(
         self, envelope: Envelope, request: _Request, params: Mapping[str, Any], meta: Mapping[str, Any], caller: Caller
     ) -> dict[str, object] | RpcFault:
-        """Ask the person to link an account, and make the call again, through every stage, once that is done."""
+        """Ask the person to link an account. The call goes on by itself once that is done; one that is not kept is made again."""
         result = await self._result(envelope, request, caller)
-        needed = self._accounts.needed(envelope, request.tool, request.capabilities, result)
+        needed = await self._accounts.needed(envelope, request.tool, request.capabilities, caller, result)
         if not isinstance(needed, AccountNeeded):
             return result
         settled = await self._accounts.settled(needed, params.get("inputResponses"), request.protocol_style, caller)
-        if settled is None:
-            return await self.answer(params, without_pages(meta), request.protocol_style, caller_without_pages(caller))
-        return self._asking(request, caller.principal, settled.questions) if isinstance(settled, Wanted) else settled
+        if isinstance(settled, Wanted):
+            return self._asking(request, caller.principal, settled.questions, call_id=needed.call_id)
+        if settled is not None:
+            return settled
+        if needed.call_id:
+            ended = await self._accounts.outcome(needed.call_id, {"action": "accept"}, caller)
+            return result if ended is None else await self._result(ended, request, caller)
+        return await self.answer(params, without_pages(meta), request.protocol_style, caller_without_pages(caller))
 
     async def _bridged(
         self, request: _Request, protocol_style: ProtocolStyle, caller: Caller, after: float | None
@@ -332,7 +341,7 @@ class ToolCalls:
             listed is None
             or listed.name != name
             or waits
-            or _speaks(listed)
+            or speaks(listed)
             or listed.required_capabilities
             or listed.caller_requests
         ):
@@ -536,6 +545,9 @@ class ToolCalls:
         known = await approvals.calls.own(state.call_id, caller.principal)
         if known is None:
             return _wrong("the call that params.requestState is about is not kept any more")
+        if (said_of_account := request.answers.get(ACCOUNT)) is not None:
+            ended = await self._accounts.outcome(state.call_id, said_of_account, caller)
+            return await self._result(ended or approvals.calls.envelope(known), request, caller)
         if known.status == "pending":
             answer = request.answers.get(APPROVAL)
             form = form_of(known, approvals)
@@ -619,29 +631,11 @@ async def _set(news: asyncio.Event, within: float) -> None:
             await news.wait()
 
 
-def _speaks(tool: Tool) -> bool:
-    """Return True if a call of the tool can ask its caller: a conversing function, or `run_tool`, which can call one."""
-    return tool.converses or tool.name in CALLING
-
-
-def _may_request(tool: Tool, listing: ToolListing) -> bool:
-    """Return True if the MCP server of a tool, or of one that it can call, may request something of the caller."""
-    return bool(tool.caller_requests) or (tool.name in CALLING and any(one.caller_requests for one in listing.catalog))
-
-
 def _once(state: RequestState, tool: Tool | None) -> str:
     """Return the idempotency key that makes a round of a changing call run once, however often its state is sent (2026-07-28, mrtr)."""
     if tool is None or tool.effect is Effect.READ:
         return ""
     return f"round-{state.nonce}"
-
-
-def _incapable(tool: Tool, capabilities: frozenset[str]) -> RpcFault | None:
-    missing = set(tool.required_capabilities) - capabilities - {TASKS}
-    if not missing:
-        return None
-    told = f"this tool asks its caller for {', '.join(sorted(missing))}, which this client does not declare"
-    return missing_capability(told, missing)
 
 
 def _wrong(message: str) -> RpcFault:

@@ -145,7 +145,7 @@ class Rest:
         else:
             envelope = await making
             until = asyncio.get_running_loop().time() + _APPROVAL_WAIT_S
-        if envelope.status == "pending" and name != GET_CALL_RESULT:
+        if _is_awaited(envelope) and name != GET_CALL_RESULT:
             left = until - asyncio.get_running_loop().time()
             envelope = await calls.approvals.calls.outcome(envelope.call_id, principal, left) or envelope
         return enveloped(envelope)
@@ -206,7 +206,7 @@ class Rest:
                 else background.left_after(making, wait=after, caller_connection=caller_connection)
             )
         until = began + wait
-        if envelope.status == "pending":
+        if _is_awaited(envelope):
             left = until - asyncio.get_running_loop().time()
             envelope = await approvals.calls.outcome(envelope.call_id, principal, left) or envelope
         return envelope
@@ -287,6 +287,12 @@ def enveloped(envelope: Envelope) -> Response:
     if envelope.error is None:
         return Response(status=status_of(envelope), body=body)
     return Response(status=status_of(envelope), body=body, headers=_retry_after(envelope, envelope.error))
+
+
+def _is_awaited(envelope: Envelope) -> bool:
+    """Return True if the end of a call may come while its caller waits: not of one whose caller is to show its person a link first."""
+    linked = envelope.error is not None and envelope.error.code == "authorization_required"
+    return envelope.status == "pending" and not linked
 
 
 async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Envelope]]) -> Envelope:

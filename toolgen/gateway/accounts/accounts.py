@@ -334,6 +334,17 @@ class Accounts:
                 continue
         return True
 
+    async def usable(
+        self, principal: Principal, source: str, name: str, *, scopes: tuple[str, ...] = (), since: float = 0.0
+    ) -> bool:
+        """Return True if a call of the person could be made with an account; with `scopes` only one that was linked `since` then. True
+        also for a source that takes no accounts any more. Raises `StateError` and `SecretError`."""
+        tokens = self._tokens.get(source)
+        if tokens is None:
+            return True
+        account = await tokens.usable(self.person(principal), name)
+        return account is not None and (not scopes or account.linked > since)
+
     async def link_device(
         self,
         principal: Principal,

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.http.oauth.account_client import AccountClient, RejectedGrantError
-from toolgen.connectors.http.oauth.account_tokens import AuthorizationRequiredError
 from toolgen.connectors.http.outbound.request import OutboundError
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, SecretError
+from toolgen.model.account_need import AuthorizationRequiredError
 from toolgen.model.auth import UserAccount
 from toolgen.model.call import Principal
 from toolgen.state.accounts import Account, AccountStore
@@ -142,9 +142,19 @@ class SourceTokens:
         self._keep(self._warm, person, warm)
         return warm
 
-    async def _current(self, person: str, client: str) -> Account:
+    async def usable(self, person: str, name: str = "") -> Account | None:
+        """Return the account of this name, "" for the default one, if it has tokens that may be sent; None otherwise.
+
+        Raises `StateError` and `SecretError`.
+        """
+        try:
+            return await self._current(person, await self._client.client_name(), name)
+        except _UnlinkedError:
+            return None
+
+    async def _current(self, person: str, client: str, name: str = "") -> Account:
         for account in await self._access.store.of(person):
-            if account.source == self._source and account.default:
+            if account.source == self._source and (account.name == name if name else account.default):
                 if account.client != client or not account.access_token:
                     break  # its tokens belong to another client or server, or were refused
                 return account

@@ -8,8 +8,8 @@ from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy
 from toolgen.model.call import Call
 from toolgen.model.tool import absent
-from toolgen.pipeline.stages.approve import STALE, approval_digest
-from toolgen.state.invocations import Invocation
+from toolgen.pipeline.stages.approve import STALE, approval_digest, without_approval
+from toolgen.state.invocations import AccountState, Invocation
 
 __all__ = ["expiry_reason", "is_expired", "kept_call"]
 
@@ -22,7 +22,8 @@ def is_expired(known: Invocation, now: float) -> bool:
 def expiry_reason(known: Invocation, now: float, compiled_policy: CompiledPolicy) -> str:
     """Return the reason why an answer for this call can no longer count, or "" if it can."""
     if is_expired(known, now):
-        return "nobody answered for this call in time; make it again if it is still wanted"
+        missing = "no account was linked" if known.kind == "account" else "nobody answered"
+        return f"{missing} for this call in time; make it again if it is still wanted"
     return "" if kept_call(known, compiled_policy) is not None else STALE
 
 
@@ -45,8 +46,15 @@ def kept_call(known: Invocation, compiled_policy: CompiledPolicy) -> Call | None
         idempotency_key=known.idempotency_key,
         bound=known.bound,
         restored=known.restored,
-        approval=known.digest,
+        approval=_approval(known),
         withheld=compiled_policy.withheld,
         resume=known.workflow.resume,
     )
     return call if approval_digest(call, compiled_policy.scope_hash(principal, call.tool)) == known.digest else None
+
+
+def _approval(known: Invocation) -> str:
+    """Return the digest of the approval of a call; of one that waited for an account and had none, one that no question accepts."""
+    state = known.waits_for
+    asked = not isinstance(state, AccountState) or state.approval is not None
+    return known.digest if asked else without_approval(known.digest)

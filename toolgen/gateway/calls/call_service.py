@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -181,8 +181,10 @@ class Calls:
         files: CallerFiles,
         preparation: CallPreparation,
         results: CallResults,
+        accounts: Collection[str],
     ) -> None:
         self.files, self._preparation, self._results = files, preparation, results
+        self._with_accounts = accounts
         self._running, self._answering, self._discovery = running, answering, discovery
         self._turns, self._make_seal = turns, make_seal
         self.approvals, self.devices = approvals, devices
@@ -224,6 +226,7 @@ class Calls:
         left = self._pending_after_s is not None
         return (
             left
+            or any(tool.source in self._with_accounts for tool in catalog)
             or any(compiled_policy.pending_after(principal, tool.name) is not None for tool in catalog)
             or compiled_policy.may_wait(principal, catalog)
         )

@@ -59,7 +59,9 @@ class NestedCalls:
             call_context.caller_connection.call_off()
             raise
         envelope = compiled_policy.tokens.handed(envelope, made.principal, outer.session)
-        return Answered(envelope=envelope, http_status=call_context.http_status)
+        return Answered(
+            envelope=envelope, http_status=call_context.http_status, awaits_account=call_context.awaits_account
+        )
 
     async def outcome(self, outer: Call, call_id: str) -> Answered | None:
         """Return the outcome of an inner call, as `InnerCalls.outcome` requires."""
@@ -78,7 +80,8 @@ class NestedCalls:
         except StateError as error:
             _logger.error("how call %s ended cannot be read: %s", call_id, error)  # noqa: TRY400 - as above
             return None
-        return Answered(envelope=envelope, http_status=known.http_status)
+        awaits = known.kind == "account" and known.status != "ended"
+        return Answered(envelope=envelope, http_status=known.http_status, awaits_account=awaits)
 
     async def withdraw(self, outer: Call, call_id: str) -> None:
         """Cancel an inner call, as `InnerCalls.withdraw` requires."""

@@ -201,7 +201,7 @@ class Runner:
             pass  # its own gateway expires it, or carries it out
         elif reason := self._stale(known, now):
             await self._give_up(known, "expire", Error(code="expired", message=reason, rule=known.rule))
-        elif known.workflow.waits and not await self._suspended.answered(known):
+        elif known.kind in {"workflow", "account"} and await self._suspended.waits(known):
             await self._store.renew((known.id,), now + _ROUND_S)
         elif known.status == "approved":
             await self._begin(known, now)
@@ -293,7 +293,8 @@ class Runner:
             with self._background_calls.running(call.id, call_context.caller_connection):
                 envelope = await self._carry_out(compiled_policy, call, call_context)
             needs_account = envelope.error is not None and envelope.error.code == "authorization_required"
-            if envelope.status != "pending" or needs_account:  # the device ends any other call
+            if envelope.status != "pending" or (needs_account and not call_context.awaits_account):
+                # The device, the calls that it made or a later attempt end any other call.
                 await self._settle(self._claims[claimed.id], envelope, call_context.http_status)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - the cause may quote values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -20,7 +20,7 @@ from toolgen.state.invocations_sqlite import SqliteInvocations
 
 __all__ = ["end_recorded"]
 
-_KINDS: tuple[Kind, ...] = ("approval", "device", "call", "workflow")
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def end_recorded(database: Path, record: Path) -> int:

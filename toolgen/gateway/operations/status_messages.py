@@ -9,7 +9,7 @@ from toolgen.model.result import Error
 from toolgen.model.waiting import reads_end
 from toolgen.state.invocations import Invocation
 
-__all__ = ["approval_error", "status_error", "suspension_error"]
+__all__ = ["account_error", "approval_error", "status_error", "suspension_error"]
 
 
 def status_error(known: Invocation, where: str) -> Error:
@@ -19,6 +19,8 @@ def status_error(known: Invocation, where: str) -> Error:
             return approval_error(known, where)
         case "approval", "approved" | "running":
             return _agreed(known)
+        case "account", "approved":
+            return account_error(known)
         case "workflow", "approved":
             return suspension_error(known)
         case "device", "pending":
@@ -47,6 +49,21 @@ def suspension_error(known: Invocation) -> Error:
         code="deferred",
         message=f"it waits for {len(waits)} of its steps that somebody has to answer for: {bounded(', '.join(waits), 400)}",
         suggestion=f"do not make it again: it goes on by itself, and {reads_end(known.id)}",
+        rule=known.rule,
+    )
+
+
+def account_error(known: Invocation) -> Error:
+    """Return the error of a call that waits until its person has linked an account."""
+    page = "" if known.account is None else known.account.page
+    more = " with more rights" if known.account is not None and known.account.scopes else ""
+    where = f"on this page, signed in as themselves: {page}" if page else "with: toolgen accounts link"
+    return Error(
+        code="authorization_required",
+        message=f"the person has to link an account{more} for this call first, {where}",
+        suggestion=f"show the person the link, and do not make the call again: it goes on by itself after that, and {reads_end(known.id)}; "
+        "nothing was sent",
+        help_url=page,
         rule=known.rule,
     )
 

@@ -1,4 +1,5 @@
-"""Calls that wait for other calls that they made: kept with what they resume with, and made again when all of these have ended."""
+"""Calls that stop while they are carried out, and are made again later: once other calls that they made have ended, or once their person
+has linked an account."""
 
 from __future__ import annotations
 
@@ -8,70 +9,125 @@ from typing import Any
 import msgspec
 
 from toolgen.core.errors import StateError
+from toolgen.gateway.accounts.accounts import Accounts
 from toolgen.gateway.approvals.requests import MAX_WAITING, invocation_of
-from toolgen.gateway.operations.status_messages import suspension_error
+from toolgen.gateway.operations.kept_principals import of_party
+from toolgen.gateway.operations.status_messages import account_error, suspension_error
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
+from toolgen.model.account_need import AuthorizationRequiredError
 from toolgen.model.call import Call
 from toolgen.model.result import Error
-from toolgen.pipeline.stages.approve import Question, approval_digest
-from toolgen.state.invocations import Invocation, WorkflowState
+from toolgen.pipeline.stages.approve import Question, approval_digest, given_approval
+from toolgen.state.invocations import AccountNeed, AccountState, Invocation, WorkflowState
 
-__all__ = ["SuspendedCalls"]
+__all__ = ["ACCOUNT_S", "SuspendedCalls"]
 
 MAX_SUSPENDED_EACH = 100
 SUSPENDED_S = 7 * 86_400.0
 """Time that a call may wait for others that it made; each of them ends sooner."""
+ACCOUNT_S = 1200.0
+"""Time that a call may wait for an account: the link is open for half of it, and the sign-in at the system for the rest."""
+MAX_ACCOUNT_EACH = 20
 
 
 class SuspendedCalls:
-    """Calls that wait for others. `current` is the policy in force."""
+    """Calls that wait for others, or for an account. `current` is the policy in force."""
 
-    def __init__(self, calls: WaitingCalls, current: CurrentPolicy) -> None:
-        self._calls, self._current = calls, current
+    def __init__(self, calls: WaitingCalls, current: CurrentPolicy, accounts: Accounts) -> None:
+        self._calls, self._current, self._accounts = calls, current, accounts
 
     async def suspend(self, call: Call, resume: Mapping[str, Any], waits: Sequence[str]) -> Error:
         """Keeps a call that waits for others that it made: it is made again, with `resume`, when all of them have ended.
 
         Raises `StateError` where it cannot be kept.
         """
-        compiled_policy, now = self._current.compiled_policy, await self._calls.store.now()
-        question = Question(
-            call=call,
-            digest=approval_digest(call, compiled_policy.scope_hash(call.principal, call.tool)),
-            policy_digest=compiled_policy.policy.digest,
-            needs=(),
-            expires_s=SUSPENDED_S,
-            rule="",
-            sql="",
-        )
         made = msgspec.structs.replace(
-            invocation_of(question, now),
+            await self._invocation(call, SUSPENDED_S),
             waits_for=WorkflowState(resume=dict(resume), waits=tuple(waits)),
             status="approved",
         )
-        await self._calls.worker.is_left(call.id)
+        if await self._kept(made, each=MAX_SUSPENDED_EACH) is None:
+            raise StateError("too many calls wait for others already")
+        return suspension_error(made)
+
+    async def await_account(self, call: Call, needed: AuthorizationRequiredError) -> Error | None:
+        """Keep a call for which its person has to link an account: it is made again, through every stage, once that is done. Return the
+        error for its caller, or None if the call is not kept, so that the caller has to make it again."""
+        need = AccountNeed(
+            name=needed.account,
+            page=needed.page,
+            scopes=needed.scopes,
+            since=self._accounts.now() if needed.scopes else 0.0,
+        )
+        try:
+            made = msgspec.structs.replace(
+                await self._invocation(call, ACCOUNT_S), waits_for=AccountState(account=need), status="approved"
+            )
+            kept = await self._kept(made, each=MAX_ACCOUNT_EACH)
+            if kept is None:
+                return None
+            await self._calls.stands_for_equal(kept)
+        except StateError:
+            return None
+        return account_error(kept)
+
+    async def waits(self, known: Invocation) -> bool:
+        """Return True if a call still waits: for a call that it made, or for an account of its person."""
+        for call_id in known.workflow.waits:
+            inner = await self._calls.current_of(call_id)
+            if inner is not None and inner.status != "ended":
+                return True
+        need, tool = known.account, self._current.compiled_policy.tool(known.tool)
+        if need is None or tool is None:  # a call of a tool that is gone ends as any other
+            return False
+        return not await self._accounts.usable(
+            of_party(known.principal), tool.source, need.name, scopes=need.scopes, since=need.since
+        )
+
+    async def _invocation(self, call: Call, seconds: float) -> Invocation:
+        """Return the stored form of a call. The digest of an approval that it was given stays: it was given under that policy."""
+        compiled_policy = self._current.compiled_policy
+        scope_hash = compiled_policy.scope_hash(call.principal, call.tool)
+        question = Question(
+            call=call,
+            digest=given_approval(call) or approval_digest(call, scope_hash),
+            policy_digest=compiled_policy.policy.digest,
+            needs=(),
+            expires_s=seconds,
+            rule="",
+            sql="",
+        )
+        return invocation_of(question, await self._calls.store.now())
+
+    async def _kept(self, made: Invocation, *, each: int) -> Invocation | None:
+        """Store a call that is suspended, in place of what is stored of it; None if too many wait. Raises `StateError`."""
+        await self._calls.worker.is_left(made.id)
         first: int | None = None
-        while (known := await self._calls.store.get(call.id)) is not None:
+        while (known := await self._calls.store.get(made.id)) is not None:
             if known.status == "ended":
                 raise StateError("the call was given up meanwhile")
             first = known.attempt if first is None else first
             if known.attempt > first:  # an earlier try was done after all, and somebody may have gone on with it
-                return suspension_error(made)
+                return known
             changed = msgspec.structs.replace(
                 made, home=known.home, version=known.version, asked=known.asked, task=known.task
             )
-            if await self._calls.store.replace(known, changed) is not None:
+            if isinstance(made.waits_for, AccountState):
+                changed = _after(changed, known)
+            if (kept := await self._calls.store.replace(known, changed)) is not None:
                 self._calls.news.announce()
-                return suspension_error(made)
-        if not await self._calls.store.add(made, each=MAX_SUSPENDED_EACH, total=MAX_WAITING):
-            raise StateError("too many calls wait for others already")
-        return suspension_error(made)
+                return kept
+        return await self._calls.store.add(made, each=each, total=MAX_WAITING)
 
-    async def answered(self, known: Invocation) -> bool:
-        """True if every call that one waits for has ended, or is not kept any more."""
-        for call_id in known.workflow.waits:
-            inner = await self._calls.current_of(call_id)
-            if inner is not None and inner.status != "ended":
-                return False
-        return True
+
+def _after(made: Invocation, known: Invocation) -> Invocation:
+    """Return a call that waits for an account, with the approval that it was given and no later end than that has."""
+    if known.kind not in {"approval", "account"} or (known.kind == "account" and not _approved(known)):
+        return made
+    state = msgspec.structs.replace(made.waits_for, approval=known.approval)
+    return msgspec.structs.replace(made, waits_for=state, rule=known.rule, expires=min(made.expires, known.expires))
+
+
+def _approved(known: Invocation) -> bool:
+    return isinstance(known.waits_for, AccountState) and known.waits_for.approval is not None

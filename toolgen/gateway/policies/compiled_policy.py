@@ -55,7 +55,7 @@ from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions, may
 from toolgen.pipeline.responses.pagination import Pagings
 from toolgen.pipeline.stages.access import AccessStage, CallHistory, RedactStage, imagined
 from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
-from toolgen.pipeline.stages.deliver import Deliver, Preview, checked_first
+from toolgen.pipeline.stages.deliver import AccountQueue, Deliver, Preview, checked_first
 from toolgen.pipeline.stages.equal_calls import EqualCallsStage, StandingCalls
 from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, InspectStage, PauseStage, SqlGuard
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
@@ -157,6 +157,7 @@ class GatewayDependencies(Struct, frozen=True, kw_only=True):
     shared_histories: SharedHistories | None
     pauses: Pauses | SharedPauses
     approvals: ApprovalQueue
+    suspended: AccountQueue
     standing: StandingCalls
     key_sets: KeySets
     caching: Caching | None = None
@@ -197,16 +198,14 @@ class CompiledPolicy:
         shared = runtime.shared_histories if any(asks_history(rule) for rule in policy.rules) else None
         self.earlier = CallHistory(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
         self.tools = self._tools = runtime.manifest.tools
-        self.manifest = runtime.manifest
+        self.manifest, self._sources = runtime.manifest, runtime.manifest.sources
         self.pagings, self.fallbacks = runtime.pagings, runtime.fallbacks
-        self._current = runtime.current
+        self._clock, self._current = runtime.clock, runtime.current
         self._concerns: dict[tuple[object, ...], str] = {}
-        self._sources = runtime.manifest.sources
         self._log, self._checks = runtime.log, runtime.checks
         tokens = None if runtime.checks is None else runtime.checks.tokens
         self.tokens = ValueTokens(tokens, policy.token_grants, runtime.vault, runtime.ledger_key)
         self.tokenises = tokens is not None
-        self._clock = runtime.clock
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._closed: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
@@ -584,6 +583,7 @@ class CompiledPolicy:
             redact=redact,
             deliver=Deliver(
                 executors=runtime.executors,
+                accounts=runtime.suspended,
                 requests=CallerRequests(journal=runtime.log, buckets=runtime.buckets, digest=self._digest_of),
                 policy_digest=policy.digest,
                 caching=runtime.caching,

@@ -27,13 +27,17 @@ __all__ = [
     "approval_digest",
     "asking_rules",
     "elicitable",
+    "given_approval",
     "needs_of",
     "party_digested",
     "scope_digest",
     "stale",
+    "without_approval",
 ]
 
 STALE = "the policy, the tool or the caller has changed since the call was asked for; make the call again"
+
+_UNASKED = "unasked "
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -184,6 +188,16 @@ def approval_digest(call: Call, scope_hash: str) -> str:
             "arguments": encodable(call.arguments),
         }
     )
+
+
+def without_approval(call_digest: str) -> str:
+    """Return what marks a call as made again (`Call.approval`) that nobody agreed to: if a rule asks by then, the call is refused."""
+    return f"{_UNASKED}{call_digest}"
+
+
+def given_approval(call: Call) -> str:
+    """Return the digest that people agreed to for a call that is made again; "" if nobody was asked."""
+    return "" if call.approval.startswith(_UNASKED) else call.approval
 
 
 def scope_digest(principal: Principal, tool: Tool, scope_hash: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import jsonschema_rs
 from msgspec import Struct, field
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolgen.connectors.executor import ChecksFirst, Executor, FileSource
 from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError, ToolgenError
+from toolgen.model.account_need import AuthorizationRequiredError
 from toolgen.model.call import Call
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import current_masking
@@ -26,7 +27,7 @@ from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.pipeline.text_files import named_texts, written_texts
 from toolgen.policy.rules import DecisionNote
 
-__all__ = ["BROKEN", "Deliver", "Preview", "Promises", "checked_first", "failure"]
+__all__ = ["BROKEN", "AccountQueue", "Deliver", "Preview", "Promises", "checked_first", "failure"]
 
 _WAITS = frozenset({"input_required", "approval_required", "authorization_required", "deferred"})
 BROKEN = DecisionNote(rule="output_schema", verdict="", status="broken")
@@ -60,6 +61,16 @@ def _compiled(tool: Tool) -> jsonschema_rs.Validator | None:
         return None
 
 
+class AccountQueue(Protocol):
+    """Queue of calls whose person has to link an account.
+
+    A protocol, because the gateway implements it, which the pipeline must not import.
+    """
+
+    async def await_account(self, call: Call, needed: AuthorizationRequiredError) -> Error | None:
+        """Keep a call until that is done; return the error for its caller, or None if it is not kept."""
+
+
 class Deliver(Struct, frozen=True, kw_only=True):
     """Executes the call with the executor of its source. A read is ended if its caller disconnects; a write that has begun runs to its
     end. A call whose caller has disconnected before is not begun."""
@@ -69,6 +80,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
     caching: Caching | None = None
     files: FileSource | None = None
     requests: CallerRequests | None = None
+    accounts: AccountQueue | None = None
     promises: Promises = field(default_factory=Promises)
 
     def __call__(self, call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
@@ -93,7 +105,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
         return send
 
     async def _send(self, call: Call, call_context: CallContext) -> Result:
-        caller_connection = call_context.caller_connection
+        caller_connection, asked = call_context.caller_connection, call
         if self.files is not None and call.tool.digest not in self.files.without:
             written = await written_texts(self.files, call)
             if isinstance(written, Failed):
@@ -119,7 +131,8 @@ class Deliver(Struct, frozen=True, kw_only=True):
             governed = None if self.requests is None else self.requests.channel(line, call, call_context)
             call = _with_line(call, governed or FilteredChannel(line, EXTERNAL))
             ends_early = True
-        return await self._execute(call, call_context, self.executors[call.tool.source].execute, ends_early=ends_early)
+        execute = self.executors[call.tool.source].execute
+        return await self._execute(call, call_context, execute, ends_early=ends_early, asked=asked)
 
     async def _execute(
         self,
@@ -128,8 +141,10 @@ class Deliver(Struct, frozen=True, kw_only=True):
         execute: Callable[[Call], Coroutine[Any, Any, Success | Failed | Refused]],
         *,
         ends_early: bool,
+        asked: Call | None = None,
     ) -> Result:
-        """Run an executor for as long as its caller waits, or to the end of a call that must not `end early`."""
+        """Run an executor for as long as its caller waits, or to the end of a call that must not `end early`. `asked` is the call as it
+        can be kept, if that is another."""
         result: Success | Failed | Refused
         caller_connection = call_context.caller_connection
         task = caller_connection.enter_executor(ends_early=ends_early)
@@ -141,6 +156,8 @@ class Deliver(Struct, frozen=True, kw_only=True):
             if not caller_connection.is_cancelled(task):
                 raise
             return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=True)
+        except AuthorizationRequiredError as error:
+            return await self._awaits_account(asked or call, error, call_context)
         except ToolgenError as error:
             result = Failed(error=failure(error))
         finally:
@@ -152,6 +169,16 @@ class Deliver(Struct, frozen=True, kw_only=True):
         ):
             call_context.notes += (BROKEN,)
         return _failed(result, call) if isinstance(result, Failed) else result
+
+    async def _awaits_account(
+        self, call: Call, needed: AuthorizationRequiredError, call_context: CallContext
+    ) -> Result:
+        """Keep a call until its person has linked an account. One that its caller cancelled, or that cannot be kept, is not made later."""
+        error = None
+        if self.accounts is not None and not call_context.caller_connection.cancel_requested:
+            error = await self.accounts.await_account(call, needed)
+        call_context.awaits_account = error is not None
+        return Pending(error=error or failure(needed))
 
     async def _ask_device(self, call: Call, call_context: CallContext) -> Result:
         """Store a request to a device. The call ends here, and its caller may return for the answer."""
@@ -216,4 +243,5 @@ def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed
 
 def failure(error: ToolgenError) -> Error:
     """Return the error for a failure of an executor that a person can fix: a missing secret, a request that cannot be bound."""
-    return Error(code=cast(ErrorCode, error.code), message=error.message, suggestion=error.suggestion)
+    page = error.page if isinstance(error, AuthorizationRequiredError) else ""
+    return Error(code=cast(ErrorCode, error.code), message=error.message, suggestion=error.suggestion, help_url=page)

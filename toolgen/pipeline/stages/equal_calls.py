@@ -141,7 +141,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
         except Exception:
             await self._settle(calls, call, kept=False)
             raise
-        waits = isinstance(result, Pending) and result.error.code in _WAITS
+        waits = isinstance(result, Pending) and (result.error.code in _WAITS or call_context.awaits_account)
         await self._settle(calls, call, kept=waits or await self.standing.is_left(call.id))
         return result
 

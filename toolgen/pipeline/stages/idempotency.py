@@ -157,7 +157,8 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             renewing.cancel()
             with suppress(asyncio.CancelledError):
                 await renewing
-            await self._settle(ledger, mine, result, idempotent=call.tool.idempotent)
+            awaits = call_context.awaits_account
+            await self._settle(ledger, mine, result, idempotent=call.tool.idempotent, awaits_account=awaits)
         return result
 
     async def _renew(self, ledger: IdempotencyStore, mine: KeyClaim) -> None:
@@ -170,10 +171,12 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             except Exception as error:  # noqa: BLE001 - a lease that is not renewed would have its call taken for lost
                 _logger.error("the lease of call %s was not renewed: %s", mine.call_id, place_of(error))  # noqa: TRY400
 
-    async def _settle(self, ledger: IdempotencyStore, mine: KeyClaim, result: Result, *, idempotent: bool) -> None:
+    async def _settle(
+        self, ledger: IdempotencyStore, mine: KeyClaim, result: Result, *, idempotent: bool, awaits_account: bool
+    ) -> None:
         settled: KeyClaim | None = None  # the key may be used again
         match result:
-            case Pending(error=Error(code="input_required" | "authorization_required")):
+            case Pending(error=Error(code="input_required" | "authorization_required")) if not awaits_account:
                 pass  # nothing was sent: it is made again, with the answer or the account
             case Pending():
                 settled = replace(mine, status="waiting", lease=0.0)

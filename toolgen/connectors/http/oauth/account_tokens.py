@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from toolgen.core.error_codes import ErrorCode
-from toolgen.core.errors import ToolgenError
+from toolgen.model.account_need import AuthorizationRequiredError
 from toolgen.model.auth import UserAccount
 from toolgen.model.call import Principal
+from toolgen.model.result import Error, Failed
 from toolgen.model.secret import Unprinted
 
-__all__ = ["AccountRenewal", "AccountTokens", "AuthorizationRequiredError"]
+__all__ = ["AccountRenewal", "AccountTokens", "unlinked"]
 
 
-class AuthorizationRequiredError(ToolgenError):
-    """The person has no account at the system, or has to agree again. `page` is the gateway's page for that, "" if it has none."""
-
-    code: ErrorCode = "authorization_required"
-
-    def __init__(self, message: str, *, suggestion: str = "", page: str = "") -> None:
-        super().__init__(message, suggestion=suggestion)
-        self.page = page
+def unlinked(error: AuthorizationRequiredError) -> Failed:
+    """Return the failure of a request that followed others of its call: the call is not made again for it."""
+    return Failed(error=Error(code=error.code, message=error.message, suggestion=error.suggestion, help_url=error.page))
 
 
 class AccountTokens(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from toolgen.core.json_codec import decode_json, encode_json
 from toolgen.model.schema import Json
 
-__all__ = ["blocks_of", "plain_data", "structured_of", "text_repeats", "texts_beside"]
+__all__ = ["blocks_of", "meta_of", "plain_data", "structured_of", "text_repeats", "texts_beside"]
 
 _WHOLE_LEVELS = 2
 
@@ -26,6 +26,12 @@ def blocks_of(content: Json) -> Sequence[Json]:
 def structured_of(content: Json) -> Json:
     """The structured content beside them; None where there is none."""
     return content.get("structuredContent") if isinstance(content, Mapping) else None
+
+
+def meta_of(content: Json) -> Mapping[str, Json]:
+    """Return the `_meta` of a result, which its server said to clients: neither data nor text for a model."""
+    meta = content.get("_meta") if isinstance(content, Mapping) else None
+    return meta if isinstance(meta, Mapping) else {}
 
 
 def texts_beside(content: Json) -> list[str]:
@@ -65,6 +71,8 @@ def _is_said(value: Json, said: Set[str]) -> bool:
 
 def plain_data(content: Json) -> Json:
     """The text where there is nothing else, structured content where all text repeats a part of it, and otherwise both, as they came."""
+    if isinstance(content, Mapping) and "_meta" in content:
+        content = {name: part for name, part in content.items() if name != "_meta"}
     blocks, structured = blocks_of(content), structured_of(content)
     texts = [str(block["text"]) for block in blocks if isinstance(block, Mapping) and block.keys() == {"type", "text"}]
     if len(texts) < len(blocks):

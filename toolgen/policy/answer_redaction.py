@@ -278,6 +278,7 @@ def _parts(data: Json, shape: Shape, changes: _Changes) -> Json:
             members = {"data": changes.answer, "errors": changes.beside, "structuredContent": changes.answer}
             members["events"] = partial(_each, changes.answer)
             members["content"] = partial(_each, partial(_block, changes=changes))
+            members["_meta"] = changes.beside
             return {name: members.get(name, changes.around)(item) for name, item in data.items()}
         case _:
             assert_never(shape)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from toolgen.connectors.mcp.messages import failed
+from toolgen.core.json_codec import encode_json
 from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import visible
 from toolgen.model.result import Failed, Shape, Success, file_bytes, text_in
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["MAX_SAID_LENGTH", "answered", "content_block", "contents", "is_size"]
+__all__ = ["MAX_SAID_LENGTH", "answered", "content_block", "contents", "is_size", "kept_meta"]
 
 MAX_SAID_LENGTH = 800
+_MAX_META_SIZE = 16_384
+# Members that a result of the gateway has itself: its own, and those that MCP reserves (2025-11-25, basic, _meta).
+_RESERVED: Final = re.compile(
+    r"(?:toolgen[^/]*|[^/.]*\.(?:modelcontextprotocol|mcp)(?:\.[^/]*)?)/.*|progressToken|traceparent|tracestate|baggage|\Z",
+    re.DOTALL | re.IGNORECASE,
+)
 
 
 _Check = Callable[[Json], bool]
@@ -67,7 +75,7 @@ _ALLOWED: Final[Mapping[str, Mapping[str, _Check]]] = {
 
 
 def answered(outcome: Success) -> Success | Failed:
-    """`{"content": […]}` with the blocks in their order, and `structuredContent` where there is some.
+    """`{"content": […]}` with the blocks in their order, and `structuredContent` and `_meta` where there is some.
 
     A result that wants something of its caller, or that is no result yet, is Failed: none of that was offered.
     """
@@ -88,12 +96,15 @@ def answered(outcome: Success) -> Success | Failed:
     data: dict[str, Json] = {"content": blocks}
     if (structured := result.get("structuredContent")) is not None:
         data["structuredContent"] = structured
+    if meta := kept_meta(result.get("_meta")):
+        data["_meta"] = meta
     if wrong:
         written = _text(blocks)
         said = " ".join(written.split())
         message = f"the tool failed: {bounded(said, MAX_SAID_LENGTH) or 'it does not say why'}"
         error = failed("upstream_error", message, "change the arguments as the answer says", delivery).error
-        whole = written == said and len(said) <= MAX_SAID_LENGTH and all(map(_is_plain, blocks)) and structured is None
+        plain = all(map(_is_plain, blocks)) and structured is None and not meta
+        whole = written == said and len(said) <= MAX_SAID_LENGTH and plain
         return Failed(error=error, data=None if whole else data, delivery=delivery, shape=Shape.CONTENT)
     return Success(data=data, delivery=delivery, shape=Shape.CONTENT)
 
@@ -141,7 +152,24 @@ def content_block(block: Json) -> JsonObject:
         return _unknown(f"content of the kind {kind} that is not as MCP has it")
     members = {**_NEEDED[kind], **_ALLOWED.get(kind, {}), **_EVERY}
     kept = {name: item for name, item in block.items() if name in members and members[name](item)}
-    return {"type": kind, **kept}
+    if isinstance(resource := kept.get("resource"), Mapping):
+        kept["resource"] = _with_kept_meta(resource)
+    return {"type": kind, **_with_kept_meta(kept)}
+
+
+def kept_meta(meta: Json) -> JsonObject:
+    """The members of a `_meta` that are passed on: those of other names than the protocol and the gateway have, {} if they are too long."""
+    if not isinstance(meta, Mapping):
+        return {}
+    kept = {name: item for name, item in meta.items() if not _RESERVED.match(name)}
+    return kept if kept and len(encode_json(kept)) <= _MAX_META_SIZE else {}
+
+
+def _with_kept_meta(item: JsonObject) -> JsonObject:
+    if "_meta" not in item:
+        return item
+    rest, meta = {name: value for name, value in item.items() if name != "_meta"}, kept_meta(item["_meta"])
+    return {**rest, "_meta": meta} if meta else rest
 
 
 def _unknown(what: str) -> JsonObject:

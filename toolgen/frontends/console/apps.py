@@ -16,6 +16,7 @@ from toolgen.frontends.mcp.messages import META_ENVELOPE
 from toolgen.gateway.calls.content_blocks import content_blocks, own_data
 from toolgen.gateway.calls.json_body import Malformed, decode, encode, unmade
 from toolgen.model.apps import OWN_PAGE
+from toolgen.model.mcp_content import meta_of
 from toolgen.model.result import Envelope, Error
 from toolgen.model.schema import JsonObject
 from toolgen.model.tool import Effect, Tool
@@ -133,6 +134,8 @@ def _result(envelope: Envelope, *, own: bool) -> dict[str, object]:
     data = own_data(envelope)
     if envelope.status == "ok" and (own or isinstance(data, Mapping)) and data is not None:
         result["structuredContent"] = data
+    if meta := meta_of(envelope.content):
+        result["_meta"] = meta
     if own:
         result["_meta"] = {
             META_ENVELOPE: {"status": envelope.status, "tool": envelope.tool, "call_id": envelope.call_id}

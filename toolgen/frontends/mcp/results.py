@@ -14,6 +14,7 @@ from toolgen.gateway.calls.answer_text import written
 from toolgen.gateway.calls.content_blocks import content_blocks, is_plain, own_data, said_beside, whole_text
 from toolgen.gateway.calls.json_body import encode, envelope_json
 from toolgen.gateway.catalog.tool_lists import STATELESS, WITH_TASKS, ToolListing
+from toolgen.model.mcp_content import meta_of
 from toolgen.model.result import Envelope
 
 __all__ = ["Rendering", "asked_envelope", "tool_result"]
@@ -60,7 +61,10 @@ def tool_result(envelope: Envelope, name: str, rendering: Rendering) -> dict[str
         result["structuredContent"] = msgspec.Raw(raw) if structured is envelope.data else structured
     if rendering.app and output is None and envelope.status == "ok" and isinstance(own_data(envelope), Mapping):
         result["structuredContent"] = own_data(envelope)
+    meta = None if envelope.content is None else meta_of(envelope.content)
     if rendering.envelope:
         shown = envelope_json(msgspec.structs.replace(envelope, data=None))
-        result["_meta"] = {META_ENVELOPE: shown}
+        result["_meta"] = {**(meta or {}), META_ENVELOPE: shown}
+    elif meta:
+        result["_meta"] = meta
     return result

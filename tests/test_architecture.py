@@ -139,6 +139,7 @@ MAKERS = {
     "toolgen.gateway.identity.identity_providers",
     "toolgen.gateway.policies.middleware",
     "toolgen.gateway.notify.webhook",
+    "toolgen.gateway.sign_in.client_documents",
 }
 # Packages and modules of connectors/ that send calls. Whatever else in connectors/ imports one of them sends calls too, by way of it.
 SENDING = (
@@ -662,7 +663,7 @@ def test_the_gateway_has_a_small_surface() -> None:
             "policy",
             "current",
         ),
-        *("accounts", "callers", "tool_calls", "context", "operations"),
+        *("accounts", "sign_in", "callers", "tool_calls", "context", "operations"),
         *(
             "call",
             "preview",
@@ -729,6 +730,7 @@ EXPIRIES = {
     "toolgen.frontends.console.approvals._filtered": "the filter of the page: what expires soon",
     "toolgen.state.grants._is_good": "a grant, in Redis",
     "toolgen.gateway.accounts.tokens._read": "an access token",
+    "toolgen.gateway.sign_in.records.is_over": "a sign-in of a person",
 }
 
 

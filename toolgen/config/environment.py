@@ -37,6 +37,7 @@ _SECRETS: tuple[_Path, ...] = (
     ("audit", "checkpoints", "to", _ANY, "headers"),
     ("audit", "checkpoints", "to", _ANY, "aws"),
     ("console", "sign_in", "client_secret"),
+    ("gateway", "sign_in", "client_secret"),
     ("accounts", "keys"),
     ("middleware", _ANY, "authzen", "token"),
     ("middleware", _ANY, "opa", "token"),

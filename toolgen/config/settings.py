@@ -46,6 +46,7 @@ from toolgen.config.gateway import (
 )
 from toolgen.config.mcp_servers import GivenEndpoint, GivenMcpServer, McpServerSettings, read_mcp_servers
 from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings, read_notify
+from toolgen.config.sign_in import GivenGatewaySignIn, SignInSettings, read_sign_in
 from toolgen.config.source_keys import GivenSource
 from toolgen.config.sources import read_source
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
@@ -96,6 +97,7 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
     mcp: GivenMcpServer = msgspec.field(default_factory=GivenMcpServer)
     endpoints: dict[str, GivenEndpoint] = {}
     files: GivenFiles = msgspec.field(default_factory=GivenFiles)
+    sign_in: GivenGatewaySignIn | None = None
 
 
 class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -168,6 +170,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     mcp_servers: Mapping[str, McpServerSettings] = MappingProxyType({"": McpServerSettings()})
     files: FileSettings = FileSettings()
     accounts: AccountSettings = AccountSettings()
+    sign_in: SignInSettings | None = None
 
     @property
     def labels(self) -> frozenset[str]:
@@ -381,6 +384,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
         inspection=read_inspection(document, file.inspect_results, root),
         notify=read_notify(file.notify, document, console.url or url, warnings),
         accounts=read_accounts(file.accounts, document),
+        sign_in=read_sign_in(file.gateway.sign_in, document, url),
         warnings=tuple(warnings),
     )
 

@@ -85,6 +85,7 @@ from toolgen.state.stored_files import StoredFiles
 if TYPE_CHECKING:
     from toolgen.gateway.calls.executors import CommandClient
     from toolgen.gateway.notify.notifier import Notifier
+    from toolgen.gateway.sign_in.server import SignInServer
 
 __all__ = ["AssemblyOptions", "GatewayParts", "assemble"]
 
@@ -123,6 +124,7 @@ class _Base(Struct, frozen=True, kw_only=True):
     shared: Shared
     callers: Callers
     accounts: Accounts
+    sign_in: SignInServer | None
     above: WorkerSockets | None
 
 
@@ -162,6 +164,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     shared: Shared
     callers: Callers
     accounts: Accounts
+    sign_in: SignInServer | None
     approvals: Approvals
     devices: DeviceCalls
     answering: ResponseShaper
@@ -214,6 +217,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
         shared=shared,
         callers=base.callers,
         accounts=base.accounts,
+        sign_in=base.sign_in,
         approvals=parts.approvals,
         devices=parts.devices,
         answering=parts.answering,
@@ -297,6 +301,7 @@ def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _
     log = AuditLog(settings.audit_dir, clock, plan_of(settings.audit, current.permit, clock), is_read=manifest.is_read)
     events, exchanges = GatewayEvents(log), Exchanges(settings.sources, current.assigned)
     counts = None if above is None else above.counts
+    callers = Callers(current, events.note, exchanges=bool(exchanges))
     return _Base(
         settings=settings,
         manifest=manifest,
@@ -313,15 +318,24 @@ def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _
         exchanges=exchanges,
         local=local,
         shared=share(settings, clock, events.state_changed, local, background, counts),
-        callers=Callers(current, events.note, exchanges=bool(exchanges)),
+        callers=callers,
         accounts=make_accounts(
             settings,
             current=current,
             record=log.append,
             clock=clock,
         ),
+        sign_in=None if settings.sign_in is None else _sign_in(settings, current, callers, log, clock),
         above=above,
     )
+
+
+def _sign_in(
+    settings: Settings, current: CurrentPolicy, callers: Callers, log: AuditLog, clock: Clock
+) -> SignInServer | None:
+    from toolgen.gateway.sign_in.assembled import make_sign_in  # noqa: PLC0415 - where people sign in through the gateway
+
+    return make_sign_in(settings, permit=current.permit, person_of=callers.person_of, record=log.append, clock=clock)
 
 
 def _call_parts(base: _Base) -> _CallParts:
@@ -460,7 +474,11 @@ def _runtime(base: _Base, parts: _CallParts, execution: _Execution, reader: Poli
         approvals=parts.requests,
         suspended=parts.suspended,
         standing=parts.waiting,
-        key_sets=KeySets(partial(fetch_key_set, permit=base.current.permit), clock),
+        key_sets=KeySets(
+            partial(fetch_key_set, permit=base.current.permit),
+            clock,
+            None if base.sign_in is None else base.sign_in.tokens,
+        ),
         caching=caching_of(settings, manifest, clock),
         files=parts.sent,
         fallbacks=fallbacks_of(settings, manifest),

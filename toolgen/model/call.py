@@ -52,7 +52,7 @@ class CredentialProof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Credential of a caller in a form that cannot authenticate, so that a waiting call ends when the credential is revoked.
 
     `key` is the hex SHA-256 of an API key, `certificate` a digest of the rule that a certificate matched and `shown` that certificate; the
-    others are claims of a token.
+    others are claims of a token. `client` is the OAuth client of a token that the gateway issued itself, "" for any other credential.
     """
 
     key: str = ""
@@ -62,6 +62,7 @@ class CredentialProof(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     subject: str = ""
     jwt_id: str = ""
     issued: float | None = None
+    client: str = ""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -34,6 +34,7 @@ class Provider:
         self._ask = ask
         self._secret = secret
         self._found: Mapping[str, str] | None = None
+        self._says_issuer = False
         self.name = urlsplit(settings.issuer).hostname or settings.issuer
 
     async def begin(self, attempt: SignInAttempt) -> str:
@@ -52,10 +53,14 @@ class Provider:
         }
         return f"{where}{'&' if '?' in where else '?'}{urlencode(query)}"
 
-    def check_issuer(self, said: str) -> None:
-        """Refuses an answer that says it is another provider's (RFC 9207). Raises `ProviderError`."""
-        if said and said != self._settings.issuer:
-            raise ProviderError("the answer came from somebody else")
+    async def check_issuer(self, said: str) -> None:
+        """Refuses an answer that says it is another provider's, or does not say whose it is though its metadata promises that (RFC 9207).
+
+        Raises `ProviderError`.
+        """
+        await self._endpoints()
+        if said != self._settings.issuer and (said or self._says_issuer):
+            raise ProviderError(f"the answer came from somebody else; expected iss={self._settings.issuer}")
 
     async def token(self, code: str, attempt: SignInAttempt) -> str:
         """The id token for a code, which is this attempt's; whose it is, is for `Identity` to verify. Raises `ProviderError`."""
@@ -110,9 +115,18 @@ class Provider:
             address = f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration"
             said = await self._object(address, None, {"accept": "application/json"})
             if said.get("issuer") != self._settings.issuer:
-                raise ProviderError("it describes itself as another issuer")
+                raise ProviderError(self._another_issuer(said.get("issuer")))
+            self._says_issuer = said.get("authorization_response_iss_parameter_supported") is True
             self._found = {name: _address(said, name) for name in ("authorization_endpoint", "token_endpoint")}
         return self._found
+
+    def _another_issuer(self, issuer: object) -> str:
+        """Return what is wrong with an issuer; a slash at the end is the usual difference, and what to write is told."""
+        own = self._settings.issuer
+        other = own.removesuffix("/") if own.endswith("/") else f"{own}/"
+        if issuer == other:
+            return f"it describes itself as {other}, which differs from the configured issuer by the slash at its end"
+        return "it describes itself as another issuer"
 
     async def _object(self, url: str, form: bytes | None, headers: Mapping[str, str]) -> Mapping[str, Any]:
         try:

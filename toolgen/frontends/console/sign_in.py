@@ -216,7 +216,7 @@ class SignInPages:
         if "code" not in answer:
             return self._form(request, status=403, fault=f"{provider.name} did not sign you in.")
         try:
-            provider.check_issuer(answer.get("iss", ""))
+            await provider.check_issuer(answer.get("iss", ""))
             token = await provider.token(answer["code"], attempt)
         except ProviderError as error:
             return self._form(request, status=502, fault=f"{provider.name} did not sign you in: {error}.")

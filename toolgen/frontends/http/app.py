@@ -53,7 +53,7 @@ from toolgen.gateway.metrics.prometheus import DETAILS, MEDIA_TYPE
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
 
-__all__ = ["App", "AsgiReceive", "AsgiSend", "Pages", "Scope"]
+__all__ = ["App", "AsgiReceive", "AsgiSend", "OwnEndpoints", "Pages", "Scope"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 AsgiReceive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -90,6 +90,17 @@ class Pages(Protocol):
         """The answer where something is wrong with the gateway itself."""
 
     async def close(self) -> None: ...
+
+
+class OwnEndpoints(Protocol):
+    """Endpoints of the gateway's authorization server, which need no credential.
+
+    A protocol, because a front end implements it, which imports this module.
+    """
+
+    def serves(self, path: str) -> bool: ...
+
+    async def handle(self, request: Request) -> Response: ...
 
 
 class _Routes(Protocol):
@@ -135,6 +146,7 @@ class App:
         self._audit = RestAudit(gateway)
         self._console: Pages | None = None
         self._apps_host = ""
+        self._sign_in: OwnEndpoints | None = None
         self._https = url.startswith("https://")
 
     def open_console(self, pages: Callable[[Authentication], Pages], url: str = "", *, apps_host: str = "") -> None:
@@ -143,6 +155,10 @@ class App:
         self._console = pages(self._authentication)
         self._apps_host = apps_host
         self._https = self._https or url.startswith("https://")
+
+    def open_sign_in(self, endpoints: Callable[[Authentication], OwnEndpoints]) -> None:
+        """Serves the authorization server besides."""
+        self._sign_in = endpoints(self._authentication)
 
     async def close(self) -> None:
         """Close the resources of the console."""
@@ -229,6 +245,8 @@ class App:
         if request.path == "/metrics":
             request.take("GET")
             return await self._measured(request)
+        if self._sign_in is not None and self._sign_in.serves(request.path):
+            return await self._sign_in.handle(request)
         if request.path in _METADATA:
             return self._authentication.resource.metadata(request)
         principal = await self._authentication.enter(request)

@@ -10,7 +10,7 @@ from typing import NoReturn
 from toolgen.config.settings import ClientCertificates
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.frontends.http.failure_buckets import FailureBuckets
-from toolgen.frontends.http.protected_resource import ProtectedResource
+from toolgen.frontends.http.protected_resource import OwnIssuer, ProtectedResource
 from toolgen.frontends.http.request import Rejected, Request, too_crowded
 from toolgen.gateway.identity import DisclosedReason, TokenRejected
 from toolgen.gateway.protocol import Facade
@@ -46,11 +46,16 @@ class Authentication:
         clock: Clock = _CLOCK,
     ) -> None:
         self._gateway = gateway
+        self._url = url
         self.resource = ProtectedResource(gateway, url)
         self._certificates = certificates
         self._header = b"" if certificates is None else certificates.header.encode("ascii")
         self._attempts = FailureBuckets(clock)
         self._turns = TurnQueue()
+
+    def announce(self, own: OwnIssuer) -> None:
+        """Name the gateway itself as the authorization server in metadata and challenges."""
+        self.resource = ProtectedResource(self._gateway, self._url, own)
 
     async def enter(self, request: Request) -> Principal:
         """Sender of a request, and its user. Raises `Rejected`: 401, 429 after too many of those, 503 when a token cannot be checked now.

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from toolgen.frontends.http.request import Rejected, Request, Response, json_response
 from toolgen.gateway.protocol import Facade
 
-__all__ = ["MCP", "WELL_KNOWN", "ProtectedResource"]
+__all__ = ["MCP", "WELL_KNOWN", "OwnIssuer", "ProtectedResource"]
 
 MCP = "/mcp"
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
+class OwnIssuer(Struct, frozen=True, kw_only=True):
+    """The gateway as the authorization server of its resources: of `/mcp`, and of the `endpoints` below it."""
+
+    issuer: str
+    scope: str
+    endpoints: frozenset[str]
+
+
 class ProtectedResource:
     """/mcp as a protected resource. `url` is the gateway's public origin, "" if it is not configured: then no metadata is published,
-    because the sender of a request chooses the address in it."""
+    because the sender of a request chooses the address in it. `own` is None where people sign in at their identity provider itself."""
 
-    def __init__(self, gateway: Facade, url: str) -> None:
+    def __init__(self, gateway: Facade, url: str, own: OwnIssuer | None = None) -> None:
         self._gateway = gateway
         self._url = url
+        self._own = own
 
-    def metadata(self, request: Request) -> Response:
+    def metadata(self, request: Request, path: str = MCP) -> Response:
         """Return the metadata, without a credential: at the resource's own well-known address, and at the one without a path for older
         clients.
 
@@ -29,12 +40,14 @@ class ProtectedResource:
         """
         request.take("GET")
         issuers = sorted({rule.issuer for rule in self._gateway.callers.providers})
-        if not self._told():
+        if not self._told() or not self._is_resource(path):
             raise Rejected(404, "not_found", "no identity provider is announced here", suggestion="use an API key")
-        scopes = _scopes(self._gateway)
+        scopes = self._scopes()
+        if self._own is not None:
+            issuers = [self._own.issuer]
         return json_response(
             {
-                "resource": self._url + MCP,
+                "resource": self._url + path,
                 "resource_name": "toolgen",
                 "authorization_servers": issuers,
                 **({"scopes_supported": scopes} if scopes else {}),
@@ -48,11 +61,11 @@ class ProtectedResource:
         `scopes` are those that a token must have; without a valid token, the scopes of every provider.
         """
         told = (request.path == MCP or request.path.startswith(f"{MCP}/")) and self._told()
-        wanted = sorted(scopes) or (_scopes(self._gateway) if told else [])
+        wanted = sorted(scopes) or (self._scopes() if told else [])
         parts = {
             "error": error,
             "scope": " ".join(wanted),
-            "resource_metadata": f"{self._url}{WELL_KNOWN}{MCP}" if told else "",
+            "resource_metadata": f"{self._url}{WELL_KNOWN}{self._of(request.path)}" if told else "",
         }
         said = ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
         return b"www-authenticate", f"Bearer {said}".strip().encode("ascii")
@@ -60,6 +73,15 @@ class ProtectedResource:
     def _told(self) -> bool:
         return bool(self._url and self._gateway.callers.providers)
 
+    def _is_resource(self, path: str) -> bool:
+        return path == MCP or (self._own is not None and path.removeprefix(f"{MCP}/") in self._own.endpoints)
 
-def _scopes(gateway: Facade) -> list[str]:
-    return sorted(frozenset[str]().union(*(rule.scopes for rule in gateway.callers.providers)))
+    def _of(self, path: str) -> str:
+        """Return the path of the resource that a path belongs to."""
+        own = path.removesuffix("/")
+        return own if self._is_resource(own) else MCP
+
+    def _scopes(self) -> list[str]:
+        if self._own is not None:
+            return [self._own.scope]
+        return sorted(frozenset[str]().union(*(rule.scopes for rule in self._gateway.callers.providers)))

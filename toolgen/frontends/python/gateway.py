@@ -92,6 +92,7 @@ class Gateway:
         parts = assemble(settings, manifest, policy, options)
         self.current, self.callers, self.role_grants = parts.current, parts.callers, parts.role_grants
         self.accounts = parts.accounts
+        self.sign_in = parts.sign_in
         self.approvals, self.tool_calls, self._tools = parts.approvals, parts.calls, parts.tools
         self.tools = GatewayTools(parts.tools, parts.callers, parts.calls)
         self.operations, self.monitoring = parts.status, parts.monitoring
@@ -302,8 +303,9 @@ class Gateway:
         self.operations.leave()
         executors = (executor.close for executor in self._reloader.runtime.executors.values())
         shared = (self._shared.close, self.operations.close, self._answering.close, self.accounts.close)
+        signing_in = () if self.sign_in is None else (self.sign_in.close,)
         running = (self._running.ended, self.approvals.background.close, self._runtime.key_sets.close)
-        await each(*running, self.context.close, *executors, *shared, self._log.close)
+        await each(*running, self.context.close, *executors, *shared, *signing_in, self._log.close)
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
@@ -367,13 +369,16 @@ class Gateway:
         from toolgen.frontends.http.app import App  # noqa: PLC0415
         from toolgen.frontends.http.mounted import MountedApp  # noqa: PLC0415
         from toolgen.frontends.http.request import LOOPBACK_HOSTS  # noqa: PLC0415
+        from toolgen.frontends.sign_in.opening import open_sign_in  # noqa: PLC0415
 
         names = LOOPBACK_HOSTS | {name.lower() for name in hosts}
         console_url = self.settings.console.url
         names |= {urlsplit(console_url).hostname or ""} if console_url else set()
-        app = App(self, hosts=names, proxies=self.settings.trusted_proxies, url=url)
+        origin = url or ("" if self.sign_in is None else self.settings.url)
+        app = App(self, hosts=names, proxies=self.settings.trusted_proxies, url=origin)
         if not self.key:
             app.open_console(partial(console_of, self), console_url, apps_host=self.settings.console.apps_host)
+            open_sign_in(app, self.sign_in, self)
         mounted = MountedApp(self, app)
         self._mounted.append(mounted)
         return mounted

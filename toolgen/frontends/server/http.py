@@ -37,6 +37,7 @@ from toolgen.frontends.server.event_loop import new_loop
 from toolgen.frontends.server.signals import Stop, hear_signal, hears_signals, ignore_signal
 from toolgen.frontends.server.sockets import BACKLOG, bind, is_loopback, url_of
 from toolgen.frontends.server.tls import HANDSHAKES, ServerCertificate, TlsConnection
+from toolgen.frontends.sign_in.opening import open_sign_in
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
 
@@ -184,6 +185,7 @@ def _app(gateway: Facade, host: str, front: Front) -> App:
     if isinstance(gateway, Gateway):
         console = gateway.settings.console
         app.open_console(partial(console_of, gateway), console.url, apps_host=console.apps_host)
+        open_sign_in(app, gateway.sign_in, gateway)
     return app
 
 

@@ -21,6 +21,8 @@ from toolgen.gateway.calls.tool_plan import ToolPlan
 from toolgen.gateway.catalog.search_tools import CALLING, RUN, canonical
 from toolgen.gateway.catalog.tool_discovery import Discovery
 from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
+from toolgen.gateway.identity.issued_tokens import IssuedToken
+from toolgen.gateway.identity.jwt import RefusedTokenError
 from toolgen.gateway.operations.call_results import CallResults
 from toolgen.gateway.operations.device_calls import DeviceCalls, owner_of
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
@@ -36,7 +38,7 @@ from toolgen.pipeline.middleware import CallContext, CallerConnection, InFlightC
 from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions
 from toolgen.pipeline.responses.pagination import Pagings
 from toolgen.pipeline.stages.results import told
-from toolgen.policy.credentials import TokenRule
+from toolgen.policy.credentials import ClaimsError, TokenRule
 from toolgen.policy.detectors.restored_values import CallMasking
 from toolgen.state.encryption import Seal
 from toolgen.state.turn_counter import TurnCounter
@@ -116,6 +118,15 @@ class Callers:
         """Return the person that an id token of the console's client signs in to the console, or the reason for a refusal."""
         return await self._current.compiled_policy.identity.signed_in(token)
 
+    def person_of(self, issued: IssuedToken) -> Principal | TokenRejected:
+        """Return the person of a token that the gateway issued itself, or the reason for a refusal."""
+        try:
+            return self._current.compiled_policy.identity.person_of(issued)
+        except RefusedTokenError as error:
+            return error.unaccepted
+        except ClaimsError as error:
+            return TokenRejected(str(error))
+
     def certified(self, value: str) -> Principal | TokenRejected:
         """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
         return self._current.compiled_policy.identity.certified(value)
@@ -155,8 +166,9 @@ class Callers:
         await self._note({"event": "session", "status": status, "code": code, "principal": principal, "client": client})
 
     def _bearing(self, principal: Principal, credential: str) -> Principal:
-        """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere."""
-        if principal.proof is None or not principal.proof.issuer:
+        """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere, and so are tokens
+        of the gateway itself."""
+        if principal.proof is None or not principal.proof.issuer or principal.proof.client:
             return principal
         if self._exchanges or any(entry.exchanges for entry in self._current.compiled_policy.policy.assignments):
             return replace(principal, token=Secret(credential))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from toolgen.core.clock import Clock
+from toolgen.gateway.identity.issued_tokens import IssuedTokens
 from toolgen.gateway.identity.jwt import DisclosedReason, RefusedTokenError, SignedToken
 
 if TYPE_CHECKING:
@@ -59,9 +60,11 @@ class _KnownKeys(Struct):
 
 
 class KeySets:
-    """Every key set of a gateway, by where it comes from. Outlives a policy."""
+    """Every key set of a gateway, by where it comes from. Outlives a policy. `issued` reads the tokens that the gateway issues itself, None
+    where it issues none."""
 
-    def __init__(self, fetch: Fetch, clock: Clock) -> None:
+    def __init__(self, fetch: Fetch, clock: Clock, issued: IssuedTokens | None = None) -> None:
+        self.issued = issued
         self._fetch = fetch
         self._clock = clock
         self._known: dict[str, _KnownKeys] = {}

@@ -16,6 +16,7 @@ from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest
 from toolgen.core.units import in_words
 from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, shown, validity
+from toolgen.gateway.identity.issued_tokens import IssuedToken
 from toolgen.gateway.identity.jwks import FRESH_S, KeySets
 from toolgen.gateway.identity.jwt import RefusedTokenError, TokenRejected, check_claims, read_token
 from toolgen.gateway.identity.token_claims import accepts, proof_of
@@ -218,6 +219,10 @@ class Identity:
     async def _verified(self, text: str, *, sign_in: bool) -> tuple[Principal, float]:
         token = read_token(text)
         issuer = token.claims.get("iss")
+        own = self._key_sets.issued
+        if own is not None and issuer == own.issuer and not sign_in:
+            issued = await own.read(token)
+            return self.person_of(issued), issued.expires
         rule = self._rules.get(issuer) if isinstance(issuer, str) else None
         if rule is None:
             raise RefusedTokenError("nobody here knows its issuer")
@@ -229,6 +234,20 @@ class Identity:
         if self._revoked(found, token.claims):
             raise RefusedTokenError("it has been revoked")
         return found, expires
+
+    def person_of(self, issued: IssuedToken) -> Principal:
+        """Return the person of a token that the gateway issued itself: whom the policy takes their id token for.
+
+        Raises `RefusedTokenError` and `ClaimsError`.
+        """
+        proof = issued.proof
+        if proof.issuer not in self._rules:
+            raise RefusedTokenError("the policy does not know the identity provider of its person")
+        found = self._bearer(proof.issuer, issued.claims, sign_in=True)
+        dated = {"iss": proof.issuer, "sub": proof.subject, "jti": proof.jwt_id, "iat": proof.issued}
+        if self._revoked(found, dated):
+            raise RefusedTokenError("it has been revoked")
+        return replace(found, proof=proof, toolsets=issued.toolsets)
 
     def _revoked(self, principal: Principal, claims: Claims) -> bool:
         """Return True if a token of this principal with these claims is revoked."""
@@ -319,7 +338,7 @@ class Identity:
             return None
         if found is None or found.id != principal.id:
             return None
-        toolsets = self._bound(principal)
+        toolsets = self._narrowing(principal)
         return replace(found, proof=principal.proof, token=principal.token, on_behalf_of=None, toolsets=toolsets)
 
     def _derived(self, principal: Principal, since: float | None) -> Principal | None:
@@ -415,7 +434,13 @@ class Identity:
         other = self._named(user) if isinstance(user, str) else user
         if entry is None or other is None or not entry.may_act_for(other.id):
             return None
-        return replace(principal, on_behalf_of=other, toolsets=self._bound(principal))
+        return replace(principal, on_behalf_of=other, toolsets=self._narrowing(principal))
+
+    def _narrowing(self, principal: Principal) -> frozenset[str]:
+        """The toolsets that a principal's credential is bound to: those of its key, or of the resource of a token of the gateway."""
+        if principal.proof is not None and principal.proof.client:
+            return principal.toolsets
+        return self._bound(principal)
 
     def _bound(self, principal: Principal) -> frozenset[str]:
         """The toolsets that a principal's key is bound to."""

@@ -11,9 +11,13 @@ __all__ = ["asks_history", "credentials_of", "is_tolerant"]
 
 
 def credentials_of(policy: Policy, settings: Settings) -> PolicyCredentials:
-    """The credentials it accepts, those of the console's sign-in among them."""
-    sign_in = settings.console.sign_in
-    return policy.credentials if sign_in is None else policy.credentials.with_console(sign_in.issuer, sign_in.client_id)
+    """The credentials it accepts. Id tokens of the gateway's own clients sign people in, to the console or for a hosted client, and are
+    nobody's bearer tokens."""
+    credentials = policy.credentials
+    for sign_in in (settings.console.sign_in, settings.sign_in):
+        if sign_in is not None:
+            credentials = credentials.with_console(sign_in.issuer, sign_in.client_id)
+    return credentials
 
 
 def is_tolerant(policy: Policy) -> bool:

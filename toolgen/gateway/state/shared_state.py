@@ -37,6 +37,9 @@ from toolgen.state.redis_connection import RedisClock, RedisLink
 from toolgen.state.shared_buckets import SharedBuckets
 from toolgen.state.shared_counts import CountClient
 from toolgen.state.shared_histories import SharedHistories
+from toolgen.state.sign_in import SignInRows
+from toolgen.state.sign_in_redis import RedisSignInRows
+from toolgen.state.sign_in_sqlite import SqliteSignInRows
 from toolgen.state.store_watch import StoreWatch
 from toolgen.state.tool_changes import FileChanges, RedisChanges, ToolChangesStore
 from toolgen.state.turn_counter import MemoryTurns, SharedTurns, TurnCounter
@@ -54,6 +57,7 @@ __all__ = [
     "share",
     "shared_acceptance",
     "shared_pauses",
+    "sign_in_rows",
     "tool_changes_of",
 ]
 
@@ -240,6 +244,13 @@ def account_rows(settings: Settings, clock: Clock) -> AccountRows:
     if settings.state is None:
         return SqliteAccountRows(settings.state_dir / "accounts.db", clock)
     return RedisAccountRows(_link(settings.state))
+
+
+def sign_in_rows(settings: Settings, clock: Clock) -> SignInRows:
+    """Storage of the sign-ins of people through the gateway; nothing is opened yet."""
+    if settings.state is None:
+        return SqliteSignInRows(settings.state_dir / "sign-in.db", clock)
+    return RedisSignInRows(_link(settings.state))
 
 
 def seal_file(settings: Settings) -> Path:

@@ -1,0 +1,39 @@
+"""Access tokens that the gateway issued itself, after the company's identity provider said who the person is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from toolgen.gateway.identity.jwt import SignedToken
+from toolgen.model.call import CredentialProof
+
+__all__ = ["IssuedToken", "IssuedTokens"]
+
+
+class IssuedToken(Struct, frozen=True, kw_only=True):
+    """Access token that is valid now. `claims` are those of the person's id token, with the client as `client_id`.
+
+    `expires` is the time until which this need not be asked again, in seconds since the epoch. `toolsets` narrow the caller.
+    """
+
+    claims: Mapping[str, Any]
+    proof: CredentialProof
+    expires: float
+    toolsets: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return "IssuedToken(***)"
+
+
+class IssuedTokens(Protocol):
+    """Access tokens of one issuer, which is the gateway."""
+
+    @property
+    def issuer(self) -> str:
+        """Issuer of the tokens."""
+
+    async def read(self, token: SignedToken) -> IssuedToken:
+        """Return what a token stands for. Raises `RefusedTokenError`."""

@@ -1,0 +1,1 @@
+"""Authorization server of the gateway, in front of the company's identity provider: clients, codes, tokens and signing keys."""

@@ -1,0 +1,87 @@
+"""Assembly of the authorization server of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from toolgen.config.settings import Settings
+from toolgen.connectors.executor import Permit
+from toolgen.core.clock import Clock
+from toolgen.gateway.accounts.assembled import account_keys
+from toolgen.gateway.identity.issued_tokens import IssuedToken
+from toolgen.gateway.identity.jwt import TokenRejected
+from toolgen.gateway.sign_in.access_tokens import AccessTokens
+from toolgen.gateway.sign_in.authorization import Authorization
+from toolgen.gateway.sign_in.client_documents import ClientDocuments
+from toolgen.gateway.sign_in.clients import Clients
+from toolgen.gateway.sign_in.records import SignInGrant
+from toolgen.gateway.sign_in.resources import Resources
+from toolgen.gateway.sign_in.server import PATHS, SignInServer
+from toolgen.gateway.sign_in.sign_in_log import SignInLog
+from toolgen.gateway.sign_in.signing_keys import SigningKeys
+from toolgen.gateway.sign_in.token_endpoint import TokenEndpoint, TokenEndpointDependencies
+from toolgen.gateway.state.shared_state import sign_in_rows
+from toolgen.model.call import CredentialProof, Principal
+from toolgen.state.sign_in import SignInStore
+
+__all__ = ["make_sign_in", "sign_in_store"]
+
+
+def make_sign_in(
+    project: Settings,
+    *,
+    permit: Permit,
+    person_of: Callable[[IssuedToken], Principal | TokenRejected],
+    record: Callable[[Mapping[str, Any]], Awaitable[object]],
+    clock: Clock,
+) -> SignInServer | None:
+    """Return the authorization server; None where nobody signs in through the gateway. Nothing is opened yet."""
+    settings = project.sign_in
+    if settings is None:
+        return None
+    issuer, store, log = project.url, sign_in_store(project, clock), SignInLog(record)
+    documents = ClientDocuments(settings.clients, permit, clock)
+    clients = Clients(settings.clients, store, documents, clock)
+    resources = Resources(issuer, project.mcp_servers, settings.resources)
+    keys = SigningKeys(store, clock, after_s=settings.access_s)
+    tokens = AccessTokens(issuer, settings, resources, keys, store, clock)
+
+    def admit(grant: SignInGrant) -> Principal | TokenRejected:
+        proof = CredentialProof(
+            issuer=str(grant.claims.get("iss", "")),
+            subject=str(grant.claims.get("sub", "")),
+            issued=grant.at,
+            client=grant.client,
+        )
+        claims = {**grant.claims, "client_id": grant.client}
+        return person_of(IssuedToken(claims=claims, proof=proof, expires=grant.expires))
+
+    parts = TokenEndpointDependencies(
+        settings=settings,
+        audiences=(f"{issuer}{PATHS['token_endpoint']}", issuer),
+        clients=clients,
+        resources=resources,
+        keys=keys,
+        tokens=tokens,
+        store=store,
+        log=log,
+        clock=clock,
+        admit=admit,
+    )
+    return SignInServer(
+        issuer=issuer,
+        settings=settings,
+        clients=clients,
+        keys=keys,
+        tokens=tokens,
+        authorization=Authorization(issuer, clients, resources, store, log, clock),
+        endpoint=TokenEndpoint(parts),
+        log=log,
+        store=store,
+    )
+
+
+def sign_in_store(project: Settings, clock: Clock) -> SignInStore:
+    """Return the store of the sign-ins of a project. Its key-encryption keys are those of accounts."""
+    return SignInStore(sign_in_rows(project, clock), account_keys(project))

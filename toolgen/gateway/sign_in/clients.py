@@ -1,0 +1,108 @@
+"""Clients of the authorization server: those of metadata documents, and those that registered themselves (RFC 7591)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolgen.config.sign_in import ClientSettings
+from toolgen.core.clock import Clock
+from toolgen.gateway.sign_in.client_documents import ClientDocuments, is_document_address
+from toolgen.gateway.sign_in.client_metadata import client_of
+from toolgen.gateway.sign_in.errors import OAuthError
+from toolgen.gateway.sign_in.records import HostedClient
+from toolgen.state.sign_in import SignInStore
+
+__all__ = ["Clients", "digest_of"]
+
+MAX_UNUSED = 200
+"""How many clients may be registered with which nobody has signed in yet."""
+MAX_EACH = 20
+"""How many clients one address may register within an hour."""
+_UNUSED_S = 3600.0
+_USED_S = 180 * 86_400.0
+_MAX_ADDRESSES = 10_000
+
+
+class Clients:
+    """Clients by their ids. `store` keeps those that registered themselves: for an hour, and for half a year after each sign-in."""
+
+    def __init__(self, settings: ClientSettings, store: SignInStore, documents: ClientDocuments, clock: Clock) -> None:
+        self.settings = settings
+        self._store = store
+        self._clock = clock
+        self._documents = documents
+        self._registered: dict[str, list[float]] = {}
+
+    async def find(self, client_id: str) -> HostedClient | None:
+        """Return a client; None for an id that nobody has. Raises `OAuthError` for a document that cannot be used, and `StateError`."""
+        if is_document_address(client_id):
+            return await self._documents.client(client_id) if self.settings.metadata_documents else None
+        if not self.settings.registration:
+            return None
+        kept = await self._store.get(HostedClient, client_id)
+        return None if kept is None else kept.value
+
+    async def key_set(self, client: HostedClient) -> Mapping[str, Any]:
+        """Return the public keys of a client. Raises `OAuthError`."""
+        return await self._documents.key_set(client)
+
+    async def register(self, said: Mapping[str, Any], address: str) -> tuple[HostedClient, dict[str, Any]]:
+        """Keep a client that registers itself; returns it, and the answer, in which its secret stands this once.
+
+        Raises `OAuthError` and `StateError`.
+        """
+        client = client_of(secrets.token_urlsafe(18), said, self.settings, document=False)
+        self._count(address)
+        if await self._store.count(HostedClient, "unused") >= MAX_UNUSED:
+            raise OAuthError(
+                "temporarily_unavailable",
+                "too many clients were registered and not used; try again in an hour",
+                status=503,
+            )
+        secret = ""
+        if client.method.startswith("client_secret"):
+            secret = secrets.token_urlsafe(32)
+            client = replace(client, secret=digest_of(secret))
+        await self._store.put(client, client.id, seconds=_UNUSED_S, group="unused")
+        answer = {
+            "client_id": client.id,
+            "client_id_issued_at": int(self._clock.now()),
+            "client_name": client.name,
+            "redirect_uris": list(client.redirects),
+            "token_endpoint_auth_method": client.method,
+            "grant_types": list(client.grants),
+            "response_types": ["code"],
+            **({"client_secret": secret, "client_secret_expires_at": 0} if secret else {}),
+            **({"jwks": client.jwks} if client.jwks is not None else {}),
+            **({"jwks_uri": client.jwks_uri} if client.jwks_uri else {}),
+        }
+        return client, answer
+
+    async def used(self, client: HostedClient) -> None:
+        """Keep a client for longer that somebody has signed in with. Raises `StateError`."""
+        if client.document:
+            return
+        kept = await self._store.get(HostedClient, client.id)
+        if kept is not None:
+            await self._store.put(kept.value, client.id, seconds=_USED_S, version=kept.version, group="used")
+
+    def _count(self, address: str) -> None:
+        now = self._clock.monotonic()
+        recent = [at for at in self._registered.get(address, ()) if at > now - _UNUSED_S]
+        if len(recent) >= MAX_EACH:
+            raise OAuthError(
+                "temporarily_unavailable", "too many clients were registered from this address", status=429
+            )
+        if address not in self._registered and len(self._registered) >= _MAX_ADDRESSES:
+            self._registered.pop(next(iter(self._registered)))
+        self._registered[address] = [*recent, now]
+
+
+def digest_of(secret: str) -> str:
+    """Return the SHA-256 of a secret with enough bits of its own, in hex."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,153 @@
+"""Records of the authorization server. Each is encrypted where it is kept, and none of them shows its content when it is printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from toolgen.state.sign_in import StoredRecord
+
+__all__ = [
+    "KINDS",
+    "SCOPE",
+    "AuthorizationAttempt",
+    "ConsentQuestion",
+    "HostedClient",
+    "IssuedCode",
+    "RememberedConsent",
+    "SignInGrant",
+    "TokenSigningKey",
+    "TokenSigningKeys",
+    "UsedAssertion",
+]
+
+SCOPE = "mcp"
+"""The one scope: to call tools, as far as the policy lets the person."""
+
+
+class HostedClient(StoredRecord, frozen=True, kw_only=True):
+    """Client of the authorization server. `secret` is the SHA-256 of its secret, "" for a public one. `document`: its id is the address
+    of its metadata, and `host` the host of that address."""
+
+    id: str
+    name: str
+    redirects: tuple[str, ...]
+    method: str
+    secret: str = ""
+    grants: tuple[str, ...] = ("authorization_code",)
+    jwks: dict[str, Any] | None = None
+    jwks_uri: str = ""
+    document: bool = False
+    host: str = ""
+
+
+class AuthorizationAttempt(StoredRecord, frozen=True, kw_only=True):
+    """Authorization request of a client that was found in order, while the person is at the identity provider.
+
+    `idp_state`, `nonce` and `verifier` are of the gateway's own request there.
+    """
+
+    client: str
+    redirect: str
+    state: str
+    challenge: str
+    resource: str
+    idp_state: str
+    nonce: str
+    verifier: str
+
+
+class ConsentQuestion(StoredRecord, frozen=True, kw_only=True):
+    """Question to a person who has signed in: may this client act as them? `form_token` is the token of the form."""
+
+    attempt: AuthorizationAttempt
+    principal: str
+    claims: dict[str, Any]
+    form_token: str
+    at: float
+
+
+class SignInGrant(StoredRecord, frozen=True, kw_only=True):
+    """Permission of a person for a client, for one resource. All tokens of one sign-in are of one grant.
+
+    `claims` are those of the id token. `key` authenticates refresh tokens, of which the one with the number `turn` is the current one.
+    `at` is the time of the sign-in, `expires` its end.
+    """
+
+    id: str
+    client: str
+    client_name: str
+    principal: str
+    claims: dict[str, Any]
+    resource: str
+    at: float
+    expires: float
+    key: str
+    turn: int = 0
+
+    @property
+    def person(self) -> str:
+        """Return the issuer and subject of the person."""
+        return f"{self.claims.get('iss', '')}\0{self.claims.get('sub', '')}"
+
+    def is_over(self, now: float) -> bool:
+        """Return True if the person has to sign in again."""
+        return self.expires <= now
+
+
+class IssuedCode(StoredRecord, frozen=True, kw_only=True):
+    """Authorization code, found by its digest. `used` is the id of the grant that it was exchanged for, "" before."""
+
+    client: str
+    redirect: str
+    challenge: str
+    resource: str
+    principal: str
+    claims: dict[str, Any]
+    at: float
+    used: str = ""
+
+
+class RememberedConsent(StoredRecord, frozen=True, kw_only=True):
+    """Consent of a person to one client, redirect URI and resource."""
+
+    client: str
+    at: float
+
+
+class UsedAssertion(StoredRecord, frozen=True, kw_only=True):
+    """Assertion of a client (RFC 7523) that was used."""
+
+    client: str
+
+
+class TokenSigningKey(Struct, frozen=True, kw_only=True):
+    """Key that tokens are signed with, as PKCS #8 in PEM. It signs from `begins` on, and is published until `ends` (0: no end yet)."""
+
+    id: str
+    pem: str
+    begins: float
+    ends: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"TokenSigningKey({self.id})"
+
+
+class TokenSigningKeys(StoredRecord, frozen=True, kw_only=True):
+    """Signing keys, the newest last."""
+
+    keys: tuple[TokenSigningKey, ...]
+
+
+KINDS: tuple[type[StoredRecord], ...] = (
+    HostedClient,
+    AuthorizationAttempt,
+    ConsentQuestion,
+    SignInGrant,
+    IssuedCode,
+    RememberedConsent,
+    UsedAssertion,
+    TokenSigningKeys,
+)
+"""Kinds of records, for the rotation of key-encryption keys."""

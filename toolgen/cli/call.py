@@ -20,6 +20,7 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.answer_text import dropped_text
 from toolgen.gateway.policies.policy_replay import hidden_note
 from toolgen.gateway.protocol import Administration, Project
+from toolgen.model.account_need import chosen_account
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
@@ -36,6 +37,7 @@ _LOOK_S = 0.25
 @click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
 @caller
+@click.option("--account", metavar="NAME", default="", help="Which of the caller's accounts at the system to use.")
 @click.option(
     "--wait",
     type=click.FloatRange(0, 3600),
@@ -51,6 +53,7 @@ def command(
     pairs: tuple[str, ...],
     given: str | None,
     caller: CommandCaller,
+    account: str,
     wait: float,
     dry_run: bool,
     as_json: bool,
@@ -60,6 +63,8 @@ def command(
     gateway = Gateway.load(config_path)
     arguments = read_arguments(gateway, tool, given, pairs)
     who = caller.principal(gateway)
+    if account:
+        who = chosen_account(who, account)
     envelope = asyncio.run(_call(gateway, tool, arguments, who, dry_run=dry_run, wait=wait))
     if as_json and not (dry_run and envelope.status == "ok"):
         print_json(envelope.to_dict())

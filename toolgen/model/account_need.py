@@ -1,11 +1,17 @@
-"""Error of a call that needs an account of its person at the system."""
+"""Accounts that calls choose, and the error of a call that needs one."""
 
 from __future__ import annotations
 
-from toolgen.core.error_codes import ErrorCode
-from toolgen.core.errors import ToolgenError
+import re
 
-__all__ = ["AuthorizationRequiredError"]
+from toolgen.core.error_codes import ErrorCode
+from toolgen.core.errors import ConfigError, ToolgenError
+from toolgen.model.call import Principal, with_account
+
+__all__ = ["ACCOUNT_NAME", "AuthorizationRequiredError", "chosen_account"]
+
+ACCOUNT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
+"""Name that a person gives an account."""
 
 
 class AuthorizationRequiredError(ToolgenError):
@@ -21,3 +27,10 @@ class AuthorizationRequiredError(ToolgenError):
     ) -> None:
         super().__init__(message, suggestion=suggestion)
         self.page, self.account, self.scopes = page, account, scopes
+
+
+def chosen_account(principal: Principal, name: str) -> Principal:
+    """Return a principal with an account chosen. Raises `ConfigError` for a name that is none."""
+    if not ACCOUNT_NAME.match(name):
+        raise ConfigError("account: takes a name of up to 32 lower-case letters, digits, - and _")
+    return with_account(principal, name)

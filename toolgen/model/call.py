@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.database import Database
@@ -30,7 +31,9 @@ __all__ = [
     "Sampling",
     "ShownCertificate",
     "Statement",
+    "as_asked",
     "parties",
+    "with_account",
 ]
 
 
@@ -89,9 +92,9 @@ class Principal(Struct, frozen=True, kw_only=True, eq=False):
     """Caller whose credential was verified, and the user it acts for. Both must be allowed, both are recorded.
 
     `toolsets` names the sets of tools that the caller is narrowed to: it sees what is in all of them, and in one of those with `ANY_OF`
-    between their names. `proof` is None for one that
-    needed no credential, and makes nobody another: a principal is the same by each of its keys. `token` is the one it was known by, kept
-    only where a source exchanges it for one of its own (RFC 8693), in this process alone and written nowhere. `origin` is None where
+    between their names. `account` is the name of the account that it chose for a call, "" for its default one. `proof` is None for one
+    that needed no credential, and makes nobody another: a principal is the same by each of its keys. `token` is the one it was known by,
+    kept only where a source exchanges it for one of its own (RFC 8693), in this process alone and written nowhere. `origin` is None where
     the policy itself says what it has. `under` tells the reading of the policy that made it what it is; None where no gateway did.
     """
 
@@ -100,6 +103,7 @@ class Principal(Struct, frozen=True, kw_only=True, eq=False):
     attributes: Mapping[str, Json] = _NOTHING
     on_behalf_of: Principal | None = None
     toolsets: frozenset[str] = frozenset()
+    account: str = ""
     proof: CredentialProof | None = None
     token: Secret | None = None
     origin: Origin | None = None
@@ -119,7 +123,20 @@ class Principal(Struct, frozen=True, kw_only=True, eq=False):
 
     def _itself(self) -> tuple[object, ...]:
         """Principal without the credential that it showed."""
-        return self.id, self.roles, self.attributes, self.on_behalf_of, self.toolsets
+        return self.id, self.roles, self.attributes, self.on_behalf_of, self.toolsets, self.account
+
+
+def with_account(principal: Principal, name: str) -> Principal:
+    """Return a principal, and the user that it acts for, with the account of this name chosen."""
+    if principal.account == name:
+        return principal
+    user = principal.on_behalf_of
+    return replace(principal, account=name, on_behalf_of=None if user is None else with_account(user, name))
+
+
+def as_asked(found: Principal, asked: Principal) -> Principal:
+    """Return a principal of the policy in force with what it had chosen when it called: toolsets and an account."""
+    return with_account(replace(found, toolsets=asked.toolsets | found.toolsets), asked.account)
 
 
 def parties(principal: Principal) -> tuple[str, ...]:

@@ -167,8 +167,8 @@ Condition: TypeAlias = Annotated[_T | None, _CONDITION]
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """A rule of a policy. It applies to a call when role, tool and effect match, `arguments`, if given, accepts the arguments, and
-    `when`, if given, is true.
+    """A rule of a policy. It applies to a call when role, tool and effect match, `arguments`, if given, accepts the arguments,
+    `accounts`, if given, has the account that the call chose, and `when`, if given, is true.
 
     `bind` has the expression of each argument (a path of names, joined by dots) that the gateway sets, `tell` the arguments whose value
     callers may see. `shadow`: the rule is evaluated and decides nothing. `consent` has the approvers of a rule that asks, if they differ
@@ -186,6 +186,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     verdict: str  # allow | deny | ask
     where: str
     when: Condition[Expression] = None
+    accounts: Condition[frozenset[str]] = None
     bind: Mapping[str, Expression] = field(default_factory=lambda: _NO_BINDINGS)
     tell: frozenset[str] = frozenset()
     shadow: bool = False
@@ -307,7 +308,14 @@ class CompiledRule:
             self._alike = Validator(alike(self._schema), formats=False)
         return self._alike
 
+    def _holds_for(self, account: str) -> bool:
+        """Test whether the rule is about an account. A call that chose none uses the default one, whichever that is: a rule that allows is
+        not about it, and any other is."""
+        return account in (self.rule.accounts or ()) if account else self.rule.verdict != "allow"
+
     def _holds(self, facts: ConditionVariables, notes: list[DecisionNote]) -> bool:
+        if self.rule.accounts is not None and not self._holds_for(facts.principal.account):
+            return False
         when = self.rule.when
         if when is None:
             return True

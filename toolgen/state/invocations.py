@@ -65,6 +65,7 @@ class PrincipalRef(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, Any]
     on_behalf_of: PrincipalRef | None = None
     toolsets: tuple[str, ...] = ()
+    account: str = ""
     proof: CredentialProof | None = None
     origin: Origin | None = None
 

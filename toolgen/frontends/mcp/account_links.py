@@ -19,15 +19,23 @@ from msgspec import Struct
 
 from toolgen.frontends.mcp.bridged_calls import Wanted
 from toolgen.frontends.mcp.client_channel import MAX_QUESTION_S, PendingReplies
-from toolgen.frontends.mcp.messages import META_CAPABILITIES, Caller, ProtocolStyle, RpcFault
+from toolgen.frontends.mcp.messages import (
+    INVALID_PARAMS,
+    META_ACCOUNT,
+    META_CAPABILITIES,
+    Caller,
+    ProtocolStyle,
+    RpcFault,
+)
 from toolgen.gateway.accounts.accounts import Accounts
 from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
-from toolgen.model.call import parties
+from toolgen.model.account_need import ACCOUNT_NAME
+from toolgen.model.call import parties, with_account
 from toolgen.model.result import Envelope
 from toolgen.model.tool import Tool
 
-__all__ = ["ACCOUNT", "AccountLinks", "AccountNeeded", "caller_without_pages", "without_pages"]
+__all__ = ["ACCOUNT", "AccountLinks", "AccountNeeded", "choosing_account", "without_pages"]
 
 ACCOUNT: Final = "account"
 """Key of the question in `inputRequests` (2026-07-28)."""
@@ -146,20 +154,30 @@ class AccountLinks:
         return f"Link your account at {self._accounts.title(needed.source)}: your agent needs it for this call."
 
 
-def caller_without_pages(caller: Caller) -> Caller:
-    """Return the caller as one whose client shows no pages: it is not asked twice."""
-    return msgspec.structs.replace(caller, capabilities=caller.capabilities - {_CAPABILITY})
+def choosing_account(caller: Caller, meta: Mapping[str, Any]) -> tuple[Caller | RpcFault, Mapping[str, Any]]:
+    """Return the caller with the account chosen that the `_meta` of its request names, or the fault of a name that is none; and the rest of
+    `_meta`."""
+    name = meta[META_ACCOUNT]
+    rest = {key: value for key, value in meta.items() if key != META_ACCOUNT}
+    if not isinstance(name, str) or not ACCOUNT_NAME.match(name):
+        message = f"params._meta.{META_ACCOUNT} must be a name of up to 32 lower-case letters, digits, - and _"
+        return RpcFault(code=INVALID_PARAMS, message=message), rest
+    return msgspec.structs.replace(caller, principal=with_account(caller.principal, name)), rest
 
 
-def without_pages(meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the `_meta` of a request of 2026-07-28 without the capability to show pages."""
+def without_pages(
+    meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
+) -> tuple[Mapping[str, Any], ProtocolStyle, Caller]:
+    """Return a request as one whose client shows no pages: it is not asked twice. A client of 2026-07-28 says in `_meta` what it can."""
+    caller = msgspec.structs.replace(caller, capabilities=caller.capabilities - {_CAPABILITY})
     given = meta.get(META_CAPABILITIES)
     modes = given.get("elicitation") if isinstance(given, Mapping) else None
     if not isinstance(given, Mapping) or not isinstance(modes, Mapping) or "url" not in modes:
-        return meta
+        return meta, style, caller
     others = {mode: value for mode, value in modes.items() if mode != "url"}
     kept = {name: value for name, value in given.items() if name != "elicitation"}
-    return {**meta, META_CAPABILITIES: {**kept, **({"elicitation": others} if others else {})}}
+    changed = {**meta, META_CAPABILITIES: {**kept, **({"elicitation": others} if others else {})}}
+    return changed, style, caller
 
 
 def _accepted(answer: asyncio.Future[Any]) -> bool:

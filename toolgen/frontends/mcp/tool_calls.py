@@ -12,13 +12,7 @@ from typing import Any
 import msgspec
 
 from toolgen.core.errors import CanonicalError, StateError
-from toolgen.frontends.mcp.account_links import (
-    ACCOUNT,
-    AccountLinks,
-    AccountNeeded,
-    caller_without_pages,
-    without_pages,
-)
+from toolgen.frontends.mcp.account_links import ACCOUNT, AccountLinks, AccountNeeded, choosing_account, without_pages
 from toolgen.frontends.mcp.approval_form import APPROVAL, form_of, said
 from toolgen.frontends.mcp.bridged_calls import BridgedCalls, Wanted
 from toolgen.frontends.mcp.client_channel import (
@@ -34,6 +28,7 @@ from toolgen.frontends.mcp.log_levels import LogLevels
 from toolgen.frontends.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    META_ACCOUNT,
     META_CAPABILITIES,
     META_CLIENT,
     META_ENVELOPE,
@@ -144,6 +139,9 @@ class ToolCalls:
     ) -> dict[str, object] | RpcFault:
         """Return the result of one tools/call. Raises `StateError` and `AuditError` if a question of the call cannot be asked or
         answered now."""
+        if META_ACCOUNT in meta:
+            chosen, rest = choosing_account(caller, meta)
+            return chosen if isinstance(chosen, RpcFault) else await self.answer(params, rest, protocol_style, chosen)
         ordinary = self._ordinary(params, meta, protocol_style, caller)
         if ordinary is not None:
             return await self._at_once(ordinary, params, meta, protocol_style, caller)
@@ -167,9 +165,10 @@ class ToolCalls:
         if plan is not None:
             request = msgspec.structs.replace(request, task=plan)
         if request.state is not None and request.state.call_id:
-            if request.state.asks:
-                return await self._answered(request, request.state, caller, after)
-            return await self._approved(request, request.state, caller)
+            state = request.state
+            return await (
+                self._answered(request, state, caller, after) if state.asks else self._approved(request, state, caller)
+            )
         if request.capabilities and tool is not None and may_request(tool, request.listing):
             return await self._bridged(request, protocol_style, caller, after)
         caller_connection = caller.caller_connection
@@ -233,7 +232,7 @@ class ToolCalls:
         if needed.call_id:
             ended = await self._accounts.outcome(needed.call_id, {"action": "accept"}, caller)
             return result if ended is None else await self._result(ended, request, caller)
-        return await self.answer(params, without_pages(meta), request.protocol_style, caller_without_pages(caller))
+        return await self.answer(params, *without_pages(meta, request.protocol_style, caller))
 
     async def _bridged(
         self, request: _Request, protocol_style: ProtocolStyle, caller: Caller, after: float | None

@@ -30,6 +30,7 @@ from toolgen.gateway.identity import NO_CLAIMS, Claims
 from toolgen.gateway.policies.policy_acceptance import LocalAcceptances
 from toolgen.gateway.policies.policy_reloader import FileStates, file_states
 from toolgen.gateway.state.shared_state import WorkerSockets
+from toolgen.model.account_need import chosen_account
 from toolgen.model.call import Principal
 from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
@@ -332,18 +333,25 @@ class Gateway:
         client: str = "",
         parent: str = "",
         idempotency_key: str = "",
+        account: str = "",
         caller_connection: CallerConnection | None = None,
     ) -> Envelope:
         """Run a call, and return its answer; refusals and errors are answers too. Without `principal` the policy's only one calls.
-        Raises `ConfigError` if there are several, or if the gateway is closed."""
+        `account` is the name of the person's account to use, of several at the system.
+
+        Raises `ConfigError` if there are several principals, or if the gateway is closed.
+        """
         self._refuse_closed()
+        caller = self.callers.who(principal)
+        if account:
+            caller = chosen_account(self.callers.named(caller) if isinstance(caller, str) else caller, account)
         if caller_connection is None:
             caller_connection = CallerConnection()
             caller_connection.local = True
         return await self.tool_calls.call(
             name,
             arguments or {},
-            principal=self.callers.who(principal),
+            principal=caller,
             session=session,
             connection=connection,
             client=client,

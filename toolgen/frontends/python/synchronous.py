@@ -11,6 +11,7 @@ from toolgen.core.errors import ConfigError
 from toolgen.gateway.calls.call_service import UNNAMED, Unnamed
 from toolgen.gateway.catalog.gateway_tools import GatewayTools, SyncGatewayTools
 from toolgen.gateway.protocol import AgentGateway
+from toolgen.model.account_need import chosen_account
 from toolgen.model.call import Principal
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
@@ -60,9 +61,12 @@ class SyncGateway:
         *,
         principal: Principal | str | Unnamed = UNNAMED,
         session: str = "",
+        account: str = "",
     ) -> Envelope:
         """Run a call through all pipeline stages, as `Gateway.call` does. Raises only `ConfigError`, if it is not clear who calls."""
         who = self._gateway.callers.who(principal)
+        if account:
+            who = chosen_account(self._gateway.callers.named(who) if isinstance(who, str) else who, account)
         return self._wait(self._gateway.tool_calls.call(name, arguments or {}, principal=who, session=session))
 
     def preview(

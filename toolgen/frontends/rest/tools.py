@@ -30,7 +30,7 @@ from toolgen.gateway.calls.json_body import Malformed, decode, encode, envelope_
 from toolgen.gateway.catalog.search_tools import DEFAULT_HITS
 from toolgen.gateway.catalog.tool_lists import LISTED, WITH_BINDINGS, Listings, for_agents
 from toolgen.gateway.protocol import Facade
-from toolgen.model.call import Principal
+from toolgen.model.call import Principal, with_account
 from toolgen.model.result import Envelope, Error
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
@@ -95,6 +95,7 @@ _STATUS_OF_STATUS: Mapping[str, int] = MappingProxyType(
 class _CallBody(msgspec.Struct, forbid_unknown_fields=True):
     arguments: dict[str, Any] = {}
     wait: Annotated[float, msgspec.Meta(ge=0, le=300)] | None = None
+    account: Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,31}$")] | None = None
     idempotency_key: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] = ""
 
 
@@ -123,6 +124,8 @@ class Rest:
         if len(name) > MAX_NAME_LENGTH:
             raise Rejected(404, "unknown_tool", "there is no such tool")
         calls, session = self._gateway.tool_calls, conversation_of(request)
+        if body.account is not None:
+            principal = with_account(principal, body.account)
         making = calls.call(
             name,
             body.arguments,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -21,6 +20,7 @@ from toolgen.connectors.http.outbound.request import OutboundError
 from toolgen.core.clock import Clock
 from toolgen.core.errors import SecretError, ToolgenError
 from toolgen.gateway.accounts.tokens import AccountAccess, SourceTokens
+from toolgen.model.account_need import ACCOUNT_NAME
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
 from toolgen.state.accounts import Account, AccountKey, AccountLink, AccountStore
@@ -35,7 +35,6 @@ __all__ = [
     "LinkTicket",
 ]
 
-ACCOUNT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 DEFAULT_NAME = "default"
 """Name of an account for which the person gave none."""
 MAX_ACCOUNTS_EACH = 50
@@ -110,7 +109,7 @@ class Accounts:
             store=self._store, clock=self._clock, person=self.person, page=self.page, note=self._note_account
         )
         self._tokens = {name: SourceTokens(name, client, access) for name, client in self._clients.items()}
-        self._pages: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._pages: OrderedDict[tuple[str, str, str], str] = OrderedDict()
         self._changed = asyncio.Event()
 
     @property
@@ -151,15 +150,14 @@ class Accounts:
         if not self._url:
             return ""
         person = self.person(principal)
-        known = self._pages.get((person, source))
-        if known is not None and not name and not fresh and await self._store.peek(known, LinkTicket) is not None:
+        known = self._pages.get((person, source, name))
+        if known is not None and not fresh and await self._store.peek(known, LinkTicket) is not None:
             return self._page(known)
         ticket = LinkTicket(person=person, source=source, name=name or DEFAULT_NAME, principal=_user_of(principal).id)
         token = await self._store.keep(ticket, _TICKET_S)
-        if not name:
-            self._pages[person, source] = token
-            if len(self._pages) > _MAX_PAGES:
-                self._pages.popitem(last=False)
+        self._pages[person, source, name] = token
+        if len(self._pages) > _MAX_PAGES:
+            self._pages.popitem(last=False)
         return self._page(token)
 
     async def open(self, token: str, principal: Principal) -> LinkTicket:

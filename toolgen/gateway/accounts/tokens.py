@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,6 +34,8 @@ _FAILED_S = 5.0
 _MAX_PEOPLE = 10_000
 
 V = TypeVar("V")
+_Key: TypeAlias = str | tuple[str, str]
+"""Key of what is at hand: the person, and the name of the account if the call chose one. No subject can be taken for both."""
 log = logging.getLogger("toolgen.accounts")
 
 
@@ -44,7 +46,7 @@ class AccountAccess(Struct, frozen=True, kw_only=True):
     store: AccountStore
     clock: Clock
     person: Callable[[Principal], str]
-    page: Callable[[Principal, str], Awaitable[str]]
+    page: Callable[[Principal, str, str], Awaitable[str]]
     note: Callable[[str, Account], Awaitable[None]]
 
 
@@ -67,16 +69,17 @@ class SourceTokens:
         self._access = access
         self._monotonic = access.clock.monotonic
         self._person = access.person
-        self._warm: OrderedDict[str, _Warm] = OrderedDict()
-        self._asking: dict[str, asyncio.Task[_Warm]] = {}
-        self._rejected: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        self._failed: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._warm: OrderedDict[_Key, _Warm] = OrderedDict()
+        self._asking: dict[_Key, asyncio.Task[_Warm]] = {}
+        self._rejected: OrderedDict[_Key, tuple[str, float]] = OrderedDict()
+        self._failed: OrderedDict[_Key, tuple[str, float]] = OrderedDict()
         self.refreshes = 0
         """How many refreshes this process asked the authorization server for."""
 
     def known(self, form: UserAccount, principal: Principal) -> str | None:
         """Return the token of the person's account if it can be sent at once, or None."""
-        warm = self._warm.get(self._person(principal))
+        person, account = self._person(principal), principal.account
+        warm = self._warm.get((person, account) if account else person)
         return None if warm is None or self._monotonic() >= warm.look else warm.token
 
     async def fetch(self, form: UserAccount, principal: Principal) -> str:
@@ -84,11 +87,11 @@ class SourceTokens:
         known = self.known(form, principal)
         if known is not None:
             return known
-        person = self._person(principal)
-        task = self._asking.get(person)
+        key = self._key(principal)
+        task = self._asking.get(key)
         if task is None:
-            task = self._asking[person] = asyncio.get_running_loop().create_task(self._read(person))
-            task.add_done_callback(lambda done: self._done(person, done))
+            task = self._asking[key] = asyncio.get_running_loop().create_task(self._read(key))
+            task.add_done_callback(lambda done: self._done(key, done))
         try:
             return (await asyncio.shield(task)).token
         except _UnlinkedError:
@@ -96,21 +99,22 @@ class SourceTokens:
 
     def reject(self, form: UserAccount, principal: Principal, token: str) -> bool:
         """Take note of a token that the system did not accept; False if another one did not help a moment ago either."""
-        person, now = self._person(principal), self._monotonic()
-        warm = self._warm.get(person)
+        key, now = self._key(principal), self._monotonic()
+        warm = self._warm.get(key)
         if warm is not None and warm.token != token:
             return True  # another call has replaced it already
-        last = self._rejected.get(person)
+        last = self._rejected.get(key)
         if last is not None and last[0] != token and now < last[1] + _MENDED_S:
             return False
-        self._keep(self._rejected, person, (token, now))
-        self._warm.pop(person, None)
+        self._keep(self._rejected, key, (token, now))
+        self._warm.pop(key, None)
         return True
 
     def forget(self, person: str) -> None:
         """Let go of what is at hand of a person: an account was linked or unlinked."""
         for found in (self._warm, self._rejected, self._failed):
-            found.pop(person, None)
+            for key in [one for one in found if one == person or one[0] == person]:
+                del found[key]
 
     async def close(self) -> None:
         """Give up what is being asked for."""
@@ -119,16 +123,21 @@ class SourceTokens:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
 
-    def _done(self, person: str, task: asyncio.Task[_Warm]) -> None:
-        self._asking.pop(person, None)
+    def _key(self, principal: Principal) -> _Key:
+        person = self._person(principal)
+        return (person, principal.account) if principal.account else person
+
+    def _done(self, key: _Key, task: asyncio.Task[_Warm]) -> None:
+        self._asking.pop(key, None)
         if not task.cancelled():
             task.exception()  # who waits is told; nobody may wait any more
 
-    async def _read(self, person: str) -> _Warm:
+    async def _read(self, key: _Key) -> _Warm:
         """Read the account that calls of a person use, and refresh its token if that is needed."""
         client = await self._client.client_name()
-        account = await self._current(person, client)
-        rejected = self._rejected.get(person)
+        person, name = (key, "") if isinstance(key, str) else key
+        account = await self._current(person, client, name)
+        rejected = self._rejected.get(key)
         refused = rejected is not None and rejected[0] == account.access_token
         now = self._access.clock.now()
         if refused or (account.expires and now >= _worth_replacing(account)):
@@ -139,7 +148,7 @@ class SourceTokens:
             left = _worth_replacing(account) - self._access.clock.now()
             look = min(look, self._monotonic() + max(left, 0.0)) if left > 0 else self._monotonic() + 1.0
         warm = _Warm(token=account.access_token, look=look)
-        self._keep(self._warm, person, warm)
+        self._keep(self._warm, key, warm)
         return warm
 
     async def usable(self, person: str, name: str = "") -> Account | None:
@@ -166,7 +175,7 @@ class SourceTokens:
             if usable:
                 return account
             raise _UnlinkedError
-        failed = self._failed.get(account.person)
+        failed = self._failed.get((account.person, account.name))
         if failed is not None and self._monotonic() < failed[1]:
             if usable:
                 return account
@@ -175,13 +184,13 @@ class SourceTokens:
         until = self._monotonic() + _WAIT_S
         while not await store.lock(account.key, holder):
             await asyncio.sleep(_PAUSE_S)
-            found = await self._current(account.person, client)
+            found = await self._current(account.person, client, account.name)
             if found.access_token != account.access_token:
                 return found
             if self._monotonic() >= until:
                 raise _unavailable(self._source, "another worker has been refreshing this token for too long")
         try:
-            found = await self._current(account.person, client)
+            found = await self._current(account.person, client, account.name)
             if found.access_token != account.access_token:
                 return found
             return await self._renewed(found)
@@ -190,7 +199,7 @@ class SourceTokens:
             raise _UnlinkedError from None
         except (OutboundError, SecretError) as error:
             why = error.message if isinstance(error, SecretError) else str(error)
-            self._keep(self._failed, account.person, (why, self._monotonic() + _FAILED_S))
+            self._keep(self._failed, (account.person, account.name), (why, self._monotonic() + _FAILED_S))
             log.warning("a token for %s was not refreshed: %s", self._source, why)
             if usable:
                 return account
@@ -216,7 +225,7 @@ class SourceTokens:
                 if found is None or found.access_token != account.access_token:
                     raise _UnlinkedError  # it was unlinked, or linked again
                 known = found
-        self._failed.pop(account.person, None)
+        self._failed.pop((account.person, account.name), None)
         return kept
 
     async def _refuse(self, account: Account) -> None:
@@ -230,21 +239,25 @@ class SourceTokens:
             log.warning("it is not on record that %s refused an account", self._source)
 
     async def _require(self, principal: Principal) -> NoReturn:
-        page = await self._access.page(principal, self._source)
+        account = principal.account
+        page = await self._access.page(principal, self._source, account)
+        named = f" named {account}" if account else ""
         if not page:
             raise AuthorizationRequiredError(
-                f"{self._source} is called with the account of the person, who has none linked, and the gateway has no page for that",
+                f"{self._source} is called with an account of the person, who has none{named}, and the gateway has no page for it",
                 suggestion="the person links it with: toolgen accounts link",
+                account=account,
             )
         raise AuthorizationRequiredError(
-            f"the person has to link an account at {self._source} first, on this page, signed in as themselves: {page}",
+            f"the person has to link an account{named} at {self._source} first, on this page, signed in as themselves: {page}",
             suggestion="show the person the link, and make the call again after that; nothing was sent",
             page=page,
+            account=account,
         )
 
-    def _keep(self, found: OrderedDict[str, V], person: str, value: V) -> None:
-        found[person] = value
-        found.move_to_end(person)
+    def _keep(self, found: OrderedDict[_Key, V], key: _Key, value: V) -> None:
+        found[key] = value
+        found.move_to_end(key)
         if len(found) > _MAX_PEOPLE:
             found.popitem(last=False)
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from toolgen.audit.entry import timestamp
 from toolgen.audit.log import AuditLog
@@ -19,7 +18,7 @@ from toolgen.gateway.approvals.approvers import counted, escalated_to, met
 from toolgen.gateway.approvals.terms import GrantRequest
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
-from toolgen.model.call import Call, Principal, parties
+from toolgen.model.call import Call, Principal, as_asked, parties
 from toolgen.model.result import Error
 from toolgen.pipeline.stages.approve import Question, scope_digest
 from toolgen.policy.document.policy import Policy
@@ -163,7 +162,7 @@ class ApprovalGrants:
         found, tool = compiled_policy.identity.current(asked, grant.created), compiled_policy.tool(grant.tool)
         if found is None or tool is None or compiled_policy.policy.approval.remember is None:
             return False
-        principal = replace(found, toolsets=asked.toolsets | found.toolsets)
+        principal = as_asked(found, asked)
         return scope_digest(principal, tool, compiled_policy.scope_hash(principal, tool)) == grant.scope
 
     async def listed(self, principal: Principal | None) -> tuple[CallGrant, ...]:

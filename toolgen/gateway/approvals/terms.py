@@ -7,14 +7,13 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolgen.gateway.approvals.view import Channel
 from toolgen.gateway.calls.file_uploads import sends_files
 from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy
-from toolgen.model.call import Call
+from toolgen.model.call import Call, as_asked
 from toolgen.model.file_arguments import file_places
 from toolgen.model.result import Error, Success
 from toolgen.model.schema import Json, JsonObject
@@ -67,7 +66,7 @@ async def edited(
     found = compiled_policy.identity.current(asked, known.asked)
     if found is None:
         return Error(code="expired", message=STALE)
-    principal = replace(found, toolsets=asked.toolsets | found.toolsets)
+    principal = as_asked(found, asked)
     call = compiled_policy.call(known.tool, given, principal, known.session, known.client, known.parent)
     if call.dropped:
         return Error(code="validation", message=f"{known.tool} has no argument '{min(call.dropped)}'")

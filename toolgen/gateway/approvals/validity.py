@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy
-from toolgen.model.call import Call
+from toolgen.model.call import Call, as_asked
 from toolgen.model.tool import absent
 from toolgen.pipeline.stages.approve import STALE, approval_digest, without_approval
 from toolgen.state.invocations import AccountState, Invocation
@@ -33,7 +31,7 @@ def kept_call(known: Invocation, compiled_policy: CompiledPolicy) -> Call | None
     found = compiled_policy.identity.current(asked, known.asked)
     if found is None:
         return None
-    principal = replace(found, toolsets=asked.toolsets | found.toolsets)
+    principal = as_asked(found, asked)
     call = Call(
         id=known.id,
         tool=compiled_policy.tool(known.tool) or absent(known.tool),

@@ -23,6 +23,7 @@ def of_party(party: PrincipalRef) -> Principal:
         attributes=party.attributes,
         on_behalf_of=None if party.on_behalf_of is None else of_party(party.on_behalf_of),
         toolsets=frozenset(party.toolsets),
+        account=party.account,
         proof=party.proof,
         origin=party.origin,
     )
@@ -36,6 +37,7 @@ def party_of(principal: Principal) -> PrincipalRef:
         attributes=dict(principal.attributes),
         on_behalf_of=None if principal.on_behalf_of is None else party_of(principal.on_behalf_of),
         toolsets=tuple(sorted(principal.toolsets)),
+        account=principal.account,
         proof=principal.proof,
         origin=principal.origin,
     )

@@ -7,7 +7,7 @@ from toolgen.model.device import deferred
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Error
 from toolgen.model.waiting import reads_end
-from toolgen.state.invocations import Invocation
+from toolgen.state.invocations import AccountNeed, Invocation
 
 __all__ = ["account_error", "approval_error", "status_error", "suspension_error"]
 
@@ -55,12 +55,13 @@ def suspension_error(known: Invocation) -> Error:
 
 def account_error(known: Invocation) -> Error:
     """Return the error of a call that waits until its person has linked an account."""
-    page = "" if known.account is None else known.account.page
-    more = " with more rights" if known.account is not None and known.account.scopes else ""
+    need = known.account or AccountNeed()
+    page, named = need.page, f" named {need.name}" if need.name else ""
+    more = " again, with more rights," if need.scopes else ""
     where = f"on this page, signed in as themselves: {page}" if page else "with: toolgen accounts link"
     return Error(
         code="authorization_required",
-        message=f"the person has to link an account{more} for this call first, {where}",
+        message=f"the person has to link an account{named}{more} for this call first, {where}",
         suggestion=f"show the person the link, and do not make the call again: it goes on by itself after that, and {reads_end(known.id)}; "
         "nothing was sent",
         help_url=page,

@@ -30,7 +30,7 @@ from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.policies.own_checks import OwnChecks
 from toolgen.gateway.policies.policy_questions import asks_history, credentials_of, is_tolerant
 from toolgen.model.argument_names import listed_arguments
-from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, parties
+from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, as_asked, parties
 from toolgen.model.database import Database
 from toolgen.model.graphql_schema import Graph
 from toolgen.model.manifest import Manifest
@@ -317,7 +317,7 @@ class CompiledPolicy:
     def current(self, principal: Principal) -> Principal | None:
         """Return the principal as defined by this policy, or None if it is gone."""
         found = self.identity.current(principal)
-        return None if found is None else replace(found, toolsets=principal.toolsets | found.toolsets)
+        return None if found is None else as_asked(found, principal)
 
     def by_now(self, principal: Principal | str) -> Principal | str | None:
         """A caller that was let in under another policy, as this one has it: a request may take longer than a policy lasts."""

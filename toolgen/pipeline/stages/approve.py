@@ -224,6 +224,7 @@ def party_digested(principal: Principal | None) -> object:
         "attributes": encodable(principal.attributes),
         "on_behalf_of": party_digested(principal.on_behalf_of),
         "toolsets": sorted(principal.toolsets),
+        **({"account": principal.account} if principal.account else {}),
         **derived,
     }
 

@@ -31,6 +31,7 @@ __all__ = ["BROKEN", "AccountQueue", "Deliver", "Preview", "Promises", "checked_
 
 _WAITS = frozenset({"input_required", "approval_required", "authorization_required", "deferred"})
 BROKEN = DecisionNote(rule="output_schema", verdict="", status="broken")
+_CHOSEN = DecisionNote(rule="account", verdict="", status="chosen")
 _MAX_LENGTH = 262_144
 
 
@@ -147,6 +148,8 @@ class Deliver(Struct, frozen=True, kw_only=True):
         can be kept, if that is another."""
         result: Success | Failed | Refused
         caller_connection = call_context.caller_connection
+        if call.principal.account:
+            call_context.notes += (replace(_CHOSEN, arguments={"account": call.principal.account}),)
         task = caller_connection.enter_executor(ends_early=ends_early)
         if task is None:
             return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=False)

@@ -162,6 +162,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
             proof.key,
             proof.certificate,
             to_builtins(proof.shown),
+            *([principal.account] if principal.account else []),
         ]
         arguments = flat_form(call.arguments) or canonical(encodable(call.arguments))
         said = b"equal calls%b,%b]" % (canonical([who, call.tool.name, scope_hash])[:-1], arguments)

@@ -116,7 +116,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             call_id=call.id,
             holder="/".join(parties(call.principal)),
             tool=call.tool.name,
-            arguments=hmac.new(self.secret(), digest(encodable(call.arguments)).encode(), "sha256").hexdigest(),
+            arguments=hmac.new(self.secret(), _said(call).encode(), "sha256").hexdigest(),
             lease=now + LEASE_S,
             expires=now + KEPT_S,
         )
@@ -226,6 +226,12 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
 
     def _cipher(self, claim: KeyClaim) -> AESGCM:
         return AESGCM(hmac.new(self.secret(), f"ledger:{claim.id}".encode(), "sha256").digest())
+
+
+def _said(call: Call) -> str:
+    """Return what a key stands for: the arguments, and the account if one was chosen."""
+    said, account = digest(encodable(call.arguments)), call.principal.account
+    return f"{said} {account}" if account else said
 
 
 def _undone(failed: Failed, *, idempotent: bool) -> bool:

@@ -96,6 +96,7 @@ def read_rule(document: YamlDocument, index: int, manifest: Manifest) -> RuleDra
         effects=effects,
         names_destructive=given.effects is not msgspec.UNSET and Effect.DESTRUCTIVE in effects,
         arguments=narrowing,
+        accounts=None if isinstance(given.accounts, msgspec.UnsetType) else frozenset(given.accounts),
         verdict=given.verdict,
         where=where,
         shadow=given.shadow,

@@ -44,6 +44,8 @@ __all__ = [
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 _Names: TypeAlias = Annotated[list[str], msgspec.Meta(min_length=1)]
+_AccountName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,31}$")]
+_Accounts: TypeAlias = Annotated[list[_AccountName], msgspec.Meta(min_length=1)]
 _Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
 _Scope: TypeAlias = Annotated[
     str, msgspec.Meta(pattern=r"\A[\x21\x23-\x5b\x5d-\x7e]{1,128}\Z")
@@ -153,6 +155,7 @@ class RuleShape(SelectorShape, forbid_unknown_fields=True, kw_only=True):
     effects: list[Effect] | msgspec.UnsetType = msgspec.UNSET
     arguments: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     when: str | msgspec.UnsetType = msgspec.UNSET
+    accounts: _Accounts | msgspec.UnsetType = msgspec.UNSET
     bind: dict[str, str] = {}
     tell: list[str] = []
     shadow: bool = False

@@ -106,8 +106,9 @@ console-test: dev
 # Debian's packages of the proxies that some tests put in front of a gateway, and its Chromium, for the console's tests: the targets that
 # install something outside of this folder.
 proxies:
-	@command -v haproxy >/dev/null && command -v nginx >/dev/null || { echo "Installing the packages haproxy and nginx-light on this machine, with apt-get" \
-	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy nginx-light >/dev/null; } \
+	@command -v haproxy >/dev/null && command -v nginx >/dev/null && command -v tinyproxy >/dev/null && command -v squid >/dev/null \
+	  || { echo "Installing the packages haproxy, nginx-light, squid and tinyproxy on this machine, with apt-get" \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy nginx-light squid tinyproxy >/dev/null; } \
 	  || echo "The proxies cannot be installed here (it takes apt-get and root): the tests behind them are skipped" >&2
 
 # The tools that tests/deploy holds deploy/ against: Debian's nginx, Caddy, Prometheus and Go, and JSON schemas of Kubernetes and of compose files in an

@@ -46,6 +46,7 @@ DEFAULTS = {  # whatever is not empty: what somebody gets who says nothing
     "EarlierShape.session": True,
     "EgressShape.private_networks": "deny",
     "EgressShape.redirects": "none",
+    "EgressShape.resolve": "proxy",
     "LimitShape.on_failure": "refuse",
     "RedactShape.with_": "[redacted]",
     "RememberShape.max_calls": 20,

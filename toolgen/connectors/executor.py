@@ -36,13 +36,14 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """A place on the network. `address` is an IP address literal once it was resolved, and "" before.
 
     `service`: a redirect is asked about before the place that it leads to. A database's address is written into toolgen.yaml and a key
-    set's into the policy, and nowhere else; no description or argument can change them.
+    set's into the policy, and nowhere else; no description or argument can change them. `proxied`: the policy's proxy connects to it.
     """
 
     host: str
     port: int
     address: str = ""
-    service: Literal["http", "redirect", "database", "keys"] = "http"
+    service: Literal["http", "redirect", "database", "keys", "proxy"] = "http"
+    proxied: bool = False
 
 
 Permit: TypeAlias = Callable[[Destination], Verdict]

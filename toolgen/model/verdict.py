@@ -7,14 +7,16 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from toolgen.core.error_codes import ErrorCode
+from toolgen.model.egress_proxy import EgressProxy
 
 __all__ = ["Allow", "Ask", "Consent", "Deny", "Verdict"]
 
 
 class Allow(Struct, frozen=True, kw_only=True):
-    """Nothing this guard knows speaks against the call."""
+    """Nothing this guard knows speaks against the call. A connection that is allowed with a `proxy` is made through it."""
 
     rule: str
+    proxy: EgressProxy | None = None
 
 
 class Consent(Struct, frozen=True, kw_only=True):

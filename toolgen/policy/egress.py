@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from toolgen.model.egress_proxy import THROUGH_PROXY, EgressProxy
 from toolgen.model.excerpt import bounded
 from toolgen.model.verdict import Allow, Deny, Verdict
 
@@ -41,6 +42,11 @@ _SPECIAL = tuple(
     )
 )
 _NO_SOURCES: Mapping[str, frozenset[Place]] = MappingProxyType({})
+# Names that lead to the proxy's own machine, and those of cloud metadata services: a proxy that resolves them reaches what no request may.
+_LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
+_METADATA_NAMES = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)
 _GLOBAL_UNICAST = ip_network("2000::/3")  # all that RFC 4291 section 2.4 has assigned so far
 
 
@@ -50,12 +56,14 @@ class Egress(Struct, frozen=True, kw_only=True):
     `private_networks` opens loopback and private addresses (RFC 1918, RFC 4193), but never link-local, shared, multicast or reserved ones,
     where cloud metadata services are: those need an entry in `allow`. `sources` narrows: a source in it reaches only its own places, and
     only if the other rules allow them. `same_origin` permits redirects to the same origin.
+    `proxy` is what every connection over HTTP goes through, but for its `direct` places.
     """
 
     allow: frozenset[Place] = frozenset()
     private_networks: bool = False
     sources: Mapping[str, frozenset[Place]] = field(default_factory=lambda: _NO_SOURCES)
     same_origin: bool = False
+    proxy: EgressProxy | None = None
 
     def check(self, host: str, port: int, address: str = "", *, source: str = "") -> Verdict:
         """Return the verdict on one destination of a source; `address` is the resolved IP address, or "" while it is not known."""
@@ -104,6 +112,31 @@ class Egress(Struct, frozen=True, kw_only=True):
         if (host.strip("[]").rstrip(".").lower(), port) in self.allow:
             return Allow(rule="egress.allow")
         return replace(self, allow=frozenset(), private_networks=True).check(host, port, address)
+
+    def check_proxy(self, host: str, port: int, address: str, *, source: str = "") -> Verdict:
+        """Return the verdict on the address of the proxy. The policy names it, so it may be in a private network."""
+        return replace(self, sources=_NO_SOURCES).check_keys(host, port, address)
+
+    def routed(self, verdict: Verdict, host: str, port: int, address: str, *, proxied: bool) -> Verdict:
+        """Return a verdict with the way that its connection takes. The resolved address of a place that is not `direct` is refused unless
+        it is the proxy that connects to it: code that knows nothing of proxies connects nowhere."""
+        proxy, name = self.proxy, host.strip("[]").rstrip(".").lower()
+        if proxy is None or not isinstance(verdict, Allow) or (name, port) in proxy.direct:
+            return verdict
+        if address and not proxied:
+            return Deny(
+                rule=THROUGH_PROXY,
+                code="egress_refused",
+                reason=f"the gateway does not connect to {bounded(host, 100)}:{port}: connections go through egress.proxy",
+                suggestion="a reviewer can list host:port under egress.direct in the policy",
+            )
+        if not address and proxy.resolve == "proxy" and (name, port) not in self.allow:
+            if name in _METADATA_NAMES:
+                return _deny(host, port, "it is the name of a metadata service")
+            local = name in _LOCAL_NAMES or name.endswith(".localhost")
+            if local and verdict.rule != "egress.private_networks" and not self.private_networks:
+                return _deny(host, port, "it is the name of the proxy's own machine and private_networks is deny")
+        return Allow(rule=verdict.rule, proxy=proxy)
 
 
 def parse_allowed(text: str) -> tuple[str, int] | None:

@@ -116,7 +116,14 @@ async def test_every_address_is_checked_and_one_forbidden_address_is_enough() ->
     with pytest.raises(EgressRefusal) as caught:
         await dialer(Names(["192.0.2.1", "10.0.0.1"]), permit).addresses(target)
     assert caught.value.verdict.rule == "private"
-    assert seen == [Destination(host="h.test", port=8080, address=one) for one in ("192.0.2.1", "10.0.0.1")]
+    assert seen == [Destination(host="h.test", port=8080, address=one) for one in ("", "192.0.2.1", "10.0.0.1")]
+
+
+async def test_a_name_that_is_not_permitted_is_not_resolved() -> None:
+    names = Names(["192.0.2.1"])
+    with pytest.raises(EgressRefusal):
+        await dialer(names, lambda _: Deny(rule="r", reason="no")).addresses(Target.of("http://h.test/"))
+    assert not names.asked
 
 
 async def test_a_literal_address_is_checked_without_being_resolved() -> None:
@@ -137,7 +144,9 @@ async def test_a_policy_that_would_ask_is_a_refusal() -> None:
 async def test_a_rebound_name_is_checked_anew() -> None:
     clock = FixedClock()
     names = Names(["192.0.2.1"], ["127.0.0.1"])
-    bound = dialer(names, lambda d: Allow(rule="t") if d.address == "192.0.2.1" else Deny(rule="r", reason="no"), clock)
+    bound = dialer(
+        names, lambda d: Allow(rule="t") if d.address in {"", "192.0.2.1"} else Deny(rule="r", reason="no"), clock
+    )
     target = Target.of("http://h.test/")
     assert await bound.addresses(target) == ("192.0.2.1",)
     assert await bound.addresses(target) == ("192.0.2.1",)

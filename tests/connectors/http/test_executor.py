@@ -157,7 +157,7 @@ async def test_a_name_is_connected_at_the_address_that_was_checked(monkeypatch: 
         assert isinstance(outcome, Success)
         await sender.close()
     assert b"\r\nHost: api.invalid:" in server.heads[0]
-    assert [destination.address for destination in seen] == ["127.0.0.1"]
+    assert [destination.address for destination in seen] == ["", "127.0.0.1"]
 
 
 def test_a_refused_destination_is_never_connected_to() -> None:

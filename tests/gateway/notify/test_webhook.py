@@ -141,7 +141,7 @@ async def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
     to = webhook("https://hooks.example.com/x")
     found = await failure(sender(to, under(Egress(), asked), resolver=resolve))
     assert (found.code, found.lasting) == ("egress_refused", True)
-    assert [one.address for one in asked] == ["93.184.215.14", "169.254.169.254"]
+    assert [one.address for one in asked if one.address] == ["93.184.215.14", "169.254.169.254"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from toolgen.connectors.sql.guard import granted_tables, guard
 from toolgen.frontends.console import app as console_app
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.identity import jwks, principals, token_claims
-from toolgen.gateway.policies import compiled_policy
+from toolgen.gateway.policies import compiled_policy, permits
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.stages import approve, idempotency, record
 from toolgen.policy import access, arguments, egress, rules, sensitive_arguments
@@ -78,7 +78,7 @@ def laxest(verdicts: Any) -> Any:
 
 
 async def unchecked(self: connector.Dialer, target: connector.Target) -> tuple[str, ...]:
-    return (target.host,) if target.literal else await self._resolve(target.host, target.port)
+    return (target.host,) if target.literal else await self._looked_up(target.host, target.port)
 
 
 def every_column(table: Any, _scope: Any, _dialect: Any) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ PLANTED: dict[str, Planted] = {
     "redirects are always followed": Planted(egress.Egress, "check_redirect", allows),
     "redirects go anywhere": Planted(redirects, "origin_of", lambda _: ("", "", 0)),
     "what is dialled is not checked": Planted(connector.Dialer, "addresses", unchecked),
-    "destinations are not inspected": Planted(compiled_policy, "destination_of", allows),
+    "destinations are not inspected": Planted(permits, "destination_of", allows),
     "the laxest verdict wins": Planted(access, "strictest", laxest),
     "rules do not look at arguments": Planted(rules.CompiledRule, "applies", lambda *_: True, default=True),
     "everything is visible": Planted(access.Access, "visible", lambda *_: True),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
@@ -12,8 +13,13 @@ from websockets.frames import CloseCode
 from websockets.typing import Subprotocol
 
 from toolgen.connectors.graphql.subscription_events import HEARD, CredentialRejected, SubscriptionRefused
+from toolgen.connectors.http.reply import UnsentError
+from toolgen.connectors.http.tls import tls_context
 from toolgen.core.json_codec import TooDeepError, decode_json
 from toolgen.model.schema import Json, JsonObject
+
+if TYPE_CHECKING:
+    from toolgen.connectors.http.proxy_tunnel import Tunnel
 
 __all__ = ["messages_of"]
 
@@ -33,13 +39,14 @@ class _Connect(connect):
 
 
 async def messages_of(
-    url: str, headers: tuple[tuple[str, str], ...], address: str, request: JsonObject
+    url: str, headers: tuple[tuple[str, str], ...], address: str | Tunnel | None, request: JsonObject
 ) -> AsyncIterator[bytes | None]:
     """Yield `HEARD`, the payload of each `next` and `error`, then None. Raises `SubscriptionRefused` and `OSError` (no connection)."""
+    where = {"host": address} if isinstance(address, str) else await _tunnelled(url, address)
     shown = [(name, value) for name, value in headers if name.lower() not in _OWN_HEADERS]
     connection = _Connect(
         url,
-        host=address,
+        **where,
         additional_headers=shown,
         user_agent_header="toolgen",
         subprotocols=[_PROTOCOL],
@@ -76,6 +83,24 @@ async def messages_of(
     finally:
         if socket is not None:  # a cancelled closing handshake leaves the connection open
             socket.transport.abort()
+
+
+async def _tunnelled(url: str, tunnel: Tunnel | None) -> dict[str, Any]:
+    """Return the arguments of a connection through a proxy. Raises `OSError`."""
+    if tunnel is None:
+        raise OSError("there is no way to the service")
+    from toolgen.connectors.http.proxy_tunnel import authorities_of  # noqa: PLC0415 - for policies with a proxy alone
+
+    try:
+        async with asyncio.timeout(_OPEN_S):
+            arguments: dict[str, Any] = {"sock": await tunnel.connected_socket()}
+        if url.startswith("wss:"):
+            arguments["ssl"] = tls_context(authorities=authorities_of(tunnel.proxy))
+    except TimeoutError:
+        raise OSError(tunnel.late().reason) from None
+    except UnsentError as error:
+        raise OSError(error.reason) from None
+    return arguments
 
 
 async def _conversation(

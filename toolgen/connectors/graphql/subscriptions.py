@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolgen.connectors.executor import Permit
 from toolgen.connectors.graphql.subscription_events import HEARD, CredentialRejected, SubscriptionRefused, events_of
-from toolgen.connectors.http.connector import Dialer, EgressRefusal, Resolver, Target, Timeouts
+from toolgen.connectors.http.connector import Dialer, EgressRefusal, Resolver, Route, Target, Timeouts
 from toolgen.connectors.http.credentials import CredentialSelector, Signed
 from toolgen.connectors.http.oauth.call_tokens import NoTokenError
 from toolgen.connectors.http.parameter_styles import UnbindableError
@@ -154,7 +154,7 @@ class SubscriptionListener:
         subscription: GraphQLSubscription,
         signed: Signed,
         target: Target,
-        address: str,
+        address: Route,
         request: JsonObject,
     ) -> AsyncIterator[bytes | None]:
         if subscription.transport == "sse":
@@ -162,9 +162,11 @@ class SubscriptionListener:
         from toolgen.connectors.graphql.graphql_transport_ws import messages_of  # noqa: PLC0415 - behind the extra `subscriptions`
 
         url = "ws" + signed.request.url.removeprefix("http")
-        return messages_of(url, signed.request.headers, address, request)
+        if isinstance(address, str):
+            return messages_of(url, signed.request.headers, address, request)
+        return messages_of(url, signed.request.headers, self._dialer.tunnel(target, address), request)
 
-    async def _sse(self, signed: Signed, target: Target, address: str) -> AsyncIterator[bytes | None]:
+    async def _sse(self, signed: Signed, target: Target, address: Route) -> AsyncIterator[bytes | None]:
         request = signed.request
         headers = (*request.headers, ("Accept", "text/event-stream"), ("Content-Type", "application/json"))
         client = self._dialer.streaming_client(target, address, signed.certificate)

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from toolgen.connectors.executor import AsgiApp, LocalApp
 from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.client import OriginClient, request_bytes
-from toolgen.connectors.http.connector import EgressRefusal, Target
+from toolgen.connectors.http.connector import EgressRefusal, Route, Target
 from toolgen.connectors.http.message import UndecodableError
 from toolgen.connectors.http.reply import BodyListener, BrokenError, RawResponse, Sink, TimedOutError, UnsentError
 from toolgen.connectors.http.request_builder import HttpRequest
@@ -34,7 +34,7 @@ class AppDialer:
         self._origin = Target.of(local.origin)
         self._client = _AppClient(local.app, self._origin, timeouts)
 
-    async def addresses(self, target: Target) -> tuple[str, ...]:
+    async def addresses(self, target: Target) -> tuple[Route, ...]:
         """Return the one address of the application. Raises `EgressRefusal` for any other target."""
         if target != self._origin:
             reason = "the application led to another place, and its gateway reaches no other"
@@ -42,7 +42,7 @@ class AppDialer:
         return ("",)
 
     def client(
-        self, target: Target, address: str, among: int = 1, certificate: ClientCertificate | None = None
+        self, target: Target, address: Route, among: int = 1, certificate: ClientCertificate | None = None
     ) -> OriginClient:
         """The client of the application."""
         return self._client

@@ -1,6 +1,6 @@
 """HTTP client for one origin at one checked address: connections are opened to that address only, and reused while they are valid.
 
-There is no proxy, no redirect and no cookie: nothing but the request is sent, and to no other address.
+There is no redirect and no cookie: nothing but the request is sent, and to no other address, or through the proxy that the policy names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.connection import ClientConnection
@@ -20,6 +20,9 @@ from toolgen.connectors.http.connection_watch import ConnectionWatch
 from toolgen.connectors.http.message import ACCEPTED
 from toolgen.connectors.http.reply import BodyListener, RawResponse, Sink, UnsentError
 from toolgen.connectors.http.request_builder import Headers, HttpRequest
+
+if TYPE_CHECKING:
+    from toolgen.connectors.http.proxy_tunnel import Tunnel
 
 __all__ = [
     "OWN_HEADERS",
@@ -92,7 +95,7 @@ class OriginClient(Protocol):
 
 
 class Http1Client:
-    """HTTP/1.1 client. `tls` returns the context of a connection if the scheme is https."""
+    """HTTP/1.1 client. `tls` returns the context of a connection if the scheme is https; `tunnel` connects through a proxy."""
 
     def __init__(
         self,
@@ -103,8 +106,10 @@ class Http1Client:
         address: str,
         timeouts: Timeouts,
         tls: Callable[[], ssl.SSLContext],
+        tunnel: Tunnel | None = None,
     ) -> None:
         self._tls = tls if scheme == "https" else None
+        self._tunnel = tunnel
         self._host, self._port, self._address = host, port, address
         self._timeouts = timeouts
         self._authority = authority_of(scheme, host, port)
@@ -180,18 +185,25 @@ class Http1Client:
         self._connecting += 1
         try:
             async with asyncio.timeout_at(min(until, loop.time() + self._timeouts.connect_s)):
+                if self._tunnel is not None:
+                    return await self._tunnel.connect(self._made, context, name)
                 _, made = await loop.create_connection(
-                    lambda: ClientConnection(self._timeouts.first_byte_s, self._watch),
+                    self._made,
                     self._address,
                     self._port,
                     ssl=context,
                     server_hostname=name,
                 )
         except OSError as error:
+            if self._tunnel is not None and isinstance(error, TimeoutError):
+                raise self._tunnel.late() from None
             raise connection_failure(error) from None
         finally:
             self._connecting -= 1
         return made
+
+    def _made(self) -> ClientConnection:
+        return ClientConnection(self._timeouts.first_byte_s, self._watch)
 
 
 def connection_failure(error: OSError) -> UnsentError:

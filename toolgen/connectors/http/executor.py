@@ -17,7 +17,7 @@ from toolgen.connectors.http.asgi_client import AppDialer
 from toolgen.connectors.http.bodies import with_open_files
 from toolgen.connectors.http.client import PLACES
 from toolgen.connectors.http.connection import ORDINARY
-from toolgen.connectors.http.connector import Dialer, EgressRefusal, Resolver, Target, Timeouts, system_resolver
+from toolgen.connectors.http.connector import Dialer, EgressRefusal, Resolver, Route, Target, Timeouts, system_resolver
 from toolgen.connectors.http.credentials import CredentialSelector, Provision, Security, Signed
 from toolgen.connectors.http.downloads import AnswerDownload
 from toolgen.connectors.http.message import UndecodableError
@@ -25,7 +25,7 @@ from toolgen.connectors.http.oauth.account_tokens import unlinked
 from toolgen.connectors.http.oauth.call_tokens import NoTokenError
 from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.redirects import MAX_HOPS, moved
-from toolgen.connectors.http.reply import BodyListener, BrokenError, RawResponse, TimedOutError, UnsentError
+from toolgen.connectors.http.reply import BodyListener, BrokenError, ProxyError, RawResponse, TimedOutError, UnsentError
 from toolgen.connectors.http.request_builder import HttpRequest, bind, keyed, repeatable, traced
 from toolgen.connectors.http.request_template import HttpRequestTemplate, http_request_template
 from toolgen.connectors.http.response import (
@@ -261,7 +261,7 @@ class HttpExecutor:
 
     async def _prepared(
         self, request: HttpRequest, course: _HttpAttempt
-    ) -> tuple[Signed, Target, tuple[str, ...]] | Failed:
+    ) -> tuple[Signed, Target, tuple[Route, ...]] | Failed:
         """The request with its credentials, and the addresses to send it to, each of them permitted. Raises
         `AuthorizationRequiredError`."""
         binding = course.binding
@@ -407,6 +407,10 @@ def _failed(code: ErrorCode, message: str, suggestion: str, delivery: Delivery =
 
 def _unreached(cause: UnsentError | None, target: Target) -> Failed:
     """Outcome of a call that was sent to none of its addresses; `cause` is the error of the last one."""
+    if isinstance(cause, ProxyError):
+        code: ErrorCode = "upstream_timeout" if cause.late else cause.code
+        advice = "try again later" if cause.late else "tell the operator of the gateway"
+        return _failed(code, f"{bounded(cause.reason, 200)}; nothing was sent", advice, _UNSENT)
     place = f"{target.host}:{target.port}"
     if cause is not None and cause.late:
         message = f"{place} did not accept a connection in time; nothing was sent"

@@ -1,6 +1,6 @@
 """HTTP/2 requests to one origin at one checked address, for sources that ask for HTTP/2.
 
-Calls share a connection as far as its server allows, and HTTP/1.1 is not spoken. There is no proxy, no redirect and no cookie.
+Calls share a connection as far as its server allows, and HTTP/1.1 is not spoken. There is no redirect and no cookie.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import math
 import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.http.client import authority_of, body_length, checked_target, connection_failure
@@ -18,6 +19,9 @@ from toolgen.connectors.http.http2_stream import Reading
 from toolgen.connectors.http.message import ACCEPTED
 from toolgen.connectors.http.reply import BodyListener, RawResponse, Sink, UnsentError
 from toolgen.connectors.http.request_builder import HttpRequest
+
+if TYPE_CHECKING:
+    from toolgen.connectors.http.proxy_tunnel import Tunnel
 
 __all__ = ["Http2Client"]
 
@@ -37,7 +41,9 @@ class Http2Client:
         address: str,
         timeouts: Timeouts,
         tls: Callable[[], ssl.SSLContext],
+        tunnel: Tunnel | None = None,
     ) -> None:
+        self._tunnel = tunnel
         self._scheme, self._host, self._port, self._address = scheme, host, port, address
         self._tls = tls if scheme == "https" else None
         self._timeouts = timeouts
@@ -143,13 +149,12 @@ class Http2Client:
         connection: Http2Connection | None = None
         try:
             async with asyncio.timeout(self._timeouts.connect_s):
-                _, connection = await loop.create_connection(
-                    lambda: Http2Connection(self._timeouts.first_byte_s),
-                    self._address,
-                    self._port,
-                    ssl=context,
-                    server_hostname=name,
-                )
+                if self._tunnel is not None:
+                    connection = await self._tunnel.connect(self._made, context, name)
+                else:
+                    _, connection = await loop.create_connection(
+                        self._made, self._address, self._port, ssl=context, server_hostname=name
+                    )
                 await connection.ready
         except BaseException:
             if connection is not None:
@@ -157,3 +162,6 @@ class Http2Client:
             raise
         self._connections.append(connection)
         return connection
+
+    def _made(self) -> Http2Connection:
+        return Http2Connection(self._timeouts.first_byte_s)

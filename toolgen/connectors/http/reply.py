@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from toolgen.core.error_codes import ErrorCode
 from toolgen.model.secret import Unprinted
 
-__all__ = ["BodyListener", "BrokenError", "RawResponse", "Sink", "TimedOutError", "UnsentError"]
+__all__ = ["BodyListener", "BrokenError", "ProxyError", "RawResponse", "Sink", "TimedOutError", "UnsentError"]
 
 
 class UnsentError(Exception):
     """No connection was made, so nothing was sent. `reason` is the system's word for it; `late` says that it was not refused but slow,
-    `distrusted` that the server's certificate was not accepted."""
+    `distrusted` that the server's certificate was not accepted. `code` is that of the call that fails for it."""
 
-    def __init__(self, reason: str, *, late: bool = False, distrusted: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, late: bool = False, distrusted: bool = False, code: ErrorCode = "upstream_unavailable"
+    ) -> None:
         super().__init__(reason)
+        self.code: ErrorCode = code
         self.reason = reason
         self.late = late
         self.distrusted = distrusted
+
+
+class ProxyError(UnsentError):
+    """No connection was made, because of the proxy of the policy. `reason` is a sentence about it."""
 
 
 class BrokenError(Exception):

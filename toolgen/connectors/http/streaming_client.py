@@ -1,6 +1,6 @@
 """HTTP/1.1 client over httpcore for an answer that is read for as long as it goes on, such as an event stream.
 
-It connects to one checked address, follows nothing, asks no proxy and decodes nothing. A request that is cancelled closes its connection.
+It connects to one checked address, or through the policy's proxy; it follows and decodes nothing. A cancelled request is closed.
 """
 
 from __future__ import annotations
@@ -8,11 +8,16 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import httpcore
 
 from toolgen.connectors.failure_settings import Timeouts
+from toolgen.connectors.http.reply import UnsentError
 from toolgen.connectors.http.request_builder import HttpRequest
+
+if TYPE_CHECKING:
+    from toolgen.connectors.http.proxy_tunnel import Tunnel
 
 __all__ = ["StreamingClient", "StreamingReply"]
 
@@ -34,8 +39,10 @@ class StreamingReply:
 class StreamingClient:
     """Client for one exchange with the address."""
 
-    def __init__(self, address: str, timeouts: Timeouts, context: ssl.SSLContext | None) -> None:
-        network = _OneAddress(address)
+    def __init__(
+        self, address: str, timeouts: Timeouts, context: ssl.SSLContext | None, tunnel: Tunnel | None = None
+    ) -> None:
+        network = _OneAddress(address, tunnel)
         self._pool = httpcore.AsyncConnectionPool(ssl_context=context, network_backend=network, max_connections=1)
         self._timeouts = {
             "connect": timeouts.connect_s,
@@ -62,6 +69,8 @@ class StreamingClient:
                 yield StreamingReply(response)
         except httpcore.LocalProtocolError:
             raise ValueError("the request cannot be sent") from None
+        except UnsentError as error:
+            raise OSError(error.reason) from None
         except _BROKEN as error:
             raise OSError(type(error).__name__) from None
 
@@ -80,8 +89,9 @@ async def _told(response: httpcore.Response) -> AsyncIterator[bytes]:
 class _OneAddress(httpcore.AsyncNetworkBackend):
     """Connects to one address, whatever the name is; TLS asks for the certificate of the name in the URL."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tunnel: Tunnel | None) -> None:
         self._address = address
+        self._tunnel = tunnel
         self._network = httpcore.AnyIOBackend()
 
     async def connect_tcp(
@@ -92,6 +102,8 @@ class _OneAddress(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        if self._tunnel is not None:
+            return await self._tunnel.stream(self._network, timeout)
         return await self._network.connect_tcp(self._address, port, timeout, local_address, socket_options)
 
     async def sleep(self, seconds: float) -> None:

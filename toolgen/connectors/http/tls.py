@@ -68,15 +68,19 @@ def client_certificate(certificate: str, key: str, authorities: str) -> ClientCe
     return ClientCertificate(digest=digest, identity=identity, authorities=authorities.encode())
 
 
-def tls_context(certificate: ClientCertificate | None = None, protocol: str = "http/1.1") -> ssl.SSLContext:
+def tls_context(
+    certificate: ClientCertificate | None = None, protocol: str = "http/1.1", authorities: str = ""
+) -> ssl.SSLContext:
     """Return a context with the system's certificate authorities, host name checks, TLS 1.2 or newer, and the client certificate if there
     is one.
 
-    `protocol` is the name that TLS negotiates (ALPN).
+    `protocol` is the name that TLS negotiates (ALPN), `authorities` are PEM certificates that are trusted as well.
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols([protocol])
+    if authorities:
+        context.load_verify_locations(cadata=authorities)
     if certificate is None:
         return context
     if certificate.authorities:

@@ -28,6 +28,7 @@ from toolgen.gateway.catalog.operation_names import no_operation
 from toolgen.gateway.identity import Identity, KeySets
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.policies.own_checks import OwnChecks
+from toolgen.gateway.policies.permits import destination, permitted
 from toolgen.gateway.policies.policy_questions import asks_history, credentials_of, is_tolerant
 from toolgen.model.argument_names import listed_arguments
 from toolgen.model.call import Call, DatabaseDescription, Principal, Statement, as_asked, parties
@@ -71,7 +72,7 @@ from toolgen.policy.disclosure import closed, disclosed, not_open, without_tools
 from toolgen.policy.document.assignments import assigned
 from toolgen.policy.document.policy import Policy
 from toolgen.policy.document.policy_files import PolicyFiles
-from toolgen.policy.egress import Egress, destination_of
+from toolgen.policy.egress import Egress
 from toolgen.policy.explain import Explanation, SelfTest, SelfTestResult
 from toolgen.policy.explain import run as run_selftests
 from toolgen.policy.limits import Limits
@@ -213,7 +214,7 @@ class CompiledPolicy:
         self.concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
         self._egress: tuple[Egress, ...] = (policy.egress,) if edited is None else (policy.egress, *edited._egress)
         # Verdict of this policy on an address for a source.
-        self.permit = lru_cache(_MAX_PLACES)(partial(_permitted, self._egress))
+        self.permit = lru_cache(_MAX_PLACES)(partial(permitted, self._egress))
         self.context: ContextPolicy = ContextPolicy(
             policy,
             runtime.manifest,
@@ -564,7 +565,7 @@ class CompiledPolicy:
             arguments=ArgumentsStage(),
             inspect=InspectStage(
                 guards=self._sql_guards(runtime.manifest),
-                destination=lru_cache(_MAX_PLACES)(partial(_destination, self._egress)),
+                destination=lru_cache(_MAX_PLACES)(partial(destination, self._egress)),
                 documents=self._document_guards(runtime),
                 earlier=self.earlier,
             ),
@@ -634,17 +635,3 @@ async def _of_both(
         return Deny(rule="sql", code="sql_refused", reason="the caller is known no more")
     verdict = await other(replace(call, principal=there))
     return verdict if isinstance(verdict, Deny) else await guard(call)
-
-
-def _destination(policies: Sequence[Egress], url: str, source: str) -> Verdict:
-    return strictest(destination_of(egress, url, source) for egress in policies)
-
-
-def _permitted(policies: Sequence[Egress], destination: Destination, source: str = "") -> Verdict:
-    return strictest(_opened(egress, destination, source) for egress in policies)
-
-
-def _opened(egress: Egress, destination: Destination, source: str) -> Verdict:
-    checks: dict[str, Callable[..., Verdict]] = {"http": egress.check, "redirect": egress.check_redirect}
-    checks |= {"database": egress.check_database, "keys": egress.check_keys}
-    return checks[destination.service](destination.host, destination.port, destination.address, source=source)

@@ -32,6 +32,7 @@ from toolgen.policy.document.assignments import Assignment, read_assignment
 from toolgen.policy.document.context_rules import read_context_rules
 from toolgen.policy.document.context_selectors import context_tools, only_context
 from toolgen.policy.document.disclosure import read_disclosure
+from toolgen.policy.document.egress_rules import read_egress
 from toolgen.policy.document.limits import read_limits
 from toolgen.policy.document.plain_arguments import read_plain
 from toolgen.policy.document.policy_files import DocumentCache, PolicyFiles, read_files
@@ -41,7 +42,7 @@ from toolgen.policy.document.rules import RuleCache, RuleDraft, finished, read_l
 from toolgen.policy.document.schema import EgressShape, FileShape, RedactShape
 from toolgen.policy.document.selectors import matched
 from toolgen.policy.document.tokens import read_tokens
-from toolgen.policy.egress import Egress, Place, parse_allowed
+from toolgen.policy.egress import Egress
 from toolgen.policy.explain import SelfTest
 from toolgen.policy.limits import Limit
 from toolgen.policy.redact import Redaction, UnredactedArguments, column_of, compile_path
@@ -201,7 +202,7 @@ class _Collector:
     ) -> None:
         self._manifest, self._sections = manifest, sections
         self._found_labels = labels
-        self._name = directory.name
+        self._name, self._directory = directory.name, directory
         self._known = known
         known.rules.begin()
         self._who = PrincipalSections(directory, known.principals)
@@ -433,14 +434,7 @@ class _Collector:
                 raise PolicyError(
                     f"there is no source '{source}'{known}", where=document.where("egress", "sources", source)
                 )
-        self._egress = Egress(
-            allow=_places(document, given.allow, "allow"),
-            private_networks=given.private_networks == "allow",
-            sources=MappingProxyType(
-                {name: _places(document, texts, "sources", name) for name, texts in given.sources.items()}
-            ),
-            same_origin=given.redirects == "same-origin",
-        )
+        self._egress = read_egress(document, given, self._directory)
 
     def _add_tokens(self, document: YamlDocument, file: FileShape) -> None:
         for index in range(len(file.tokens)):
@@ -467,19 +461,6 @@ class _Collector:
 
     def _matching(self, patterns: list[str], document: YamlDocument, path: tuple[str | int, ...]) -> list[Tool]:
         return matched(patterns, self._manifest, document, path)
-
-
-def _places(document: YamlDocument, texts: list[str], *path: str) -> frozenset[Place]:
-    """Return the places that a list in `egress` names."""
-    found = []
-    for index, text in enumerate(texts):
-        parsed = parse_allowed(text)
-        if parsed is None:
-            raise PolicyError(
-                f"'{text}' is not host:port, like api.example.com:443", where=document.where("egress", *path, index)
-            )
-        found.append(parsed)
-    return frozenset(found)
 
 
 def _checked_path(path: str, where: str) -> None:

@@ -205,6 +205,10 @@ class EgressShape(msgspec.Struct, forbid_unknown_fields=True):
     private_networks: Literal["deny", "allow"] = "deny"
     redirects: Literal["none", "same-origin"] = "none"
     sources: dict[str, list[str]] = {}
+    proxy: str = ""
+    ca: str = ""
+    resolve: Literal["proxy", "local"] = "proxy"
+    direct: list[str] = []
 
 
 class RedactShape(msgspec.Struct, forbid_unknown_fields=True):

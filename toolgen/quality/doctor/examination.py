@@ -22,9 +22,11 @@ from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.errors import SecretError, ToolgenError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.executors import make_function_runtime
+from toolgen.gateway.policies.permits import permitted
 from toolgen.generator.callability import names_in_short, uncallable, unpaid
 from toolgen.model.auth_schemes import with_headers
 from toolgen.model.call import Principal
+from toolgen.model.secret import parse_reference
 from toolgen.model.verdict import Verdict
 from toolgen.policy.access import Access
 from toolgen.quality.doctor.call_trials import CALL_ATTEMPTS, free_pass
@@ -127,10 +129,10 @@ class ReferenceReport(Struct, frozen=True, kw_only=True):
 
 async def check_references(gateway: Gateway) -> tuple[ReferenceReport, ...]:
     """Resolves every reference, as a call would, and keeps none of the values. Nobody is asked for a token."""
-    egress = gateway.policy.egress
+    egress = (gateway.policy.egress,)
 
     def permit(to: Destination) -> Verdict:
-        return egress.check_keys(to.host, to.port, to.address)
+        return permitted(egress, to if to.service == "proxy" else replace(to, service="keys"))
 
     secrets = SecretResolver(permit=permit)
     found = []
@@ -158,6 +160,9 @@ def _references(gateway: Gateway) -> Iterator[tuple[str, SecretReference]]:
             yield from _inside(f"notify.{name}.secret", secret)
         if webhook.authorities is not None:
             yield from _inside(f"notify.{name}.authorities", webhook.authorities)
+    proxy = gateway.policy.egress.proxy
+    if proxy is not None and proxy.password:
+        yield from _inside("egress.proxy", parse_reference(proxy.password))
     for index, entry in enumerate(gateway.policy.assignments):
         yield from _inside(f"credentials[{index}].use", entry.use)
 

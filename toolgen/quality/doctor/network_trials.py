@@ -14,7 +14,7 @@ from msgspec import Struct
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.http.redirects import moved
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.gateway.policies import compiled_policy
+from toolgen.gateway.policies import permits
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.policy.egress import Egress
@@ -62,6 +62,7 @@ def attempts_at_places(gateway: Gateway) -> tuple[RefusalCheck, ...]:
     ]
     return (
         *addresses,
+        *_beside_the_proxy(gateway),
         RefusalCheck(
             name="public address",
             shown="with `egress.allow`, and with places of a source, a place that is not listed was refused",
@@ -71,7 +72,7 @@ def attempts_at_places(gateway: Gateway) -> tuple[RefusalCheck, ...]:
         RefusalCheck(
             name="call to an address",
             shown="a call whose server is a link-local address was refused before anything was dialled",
-            guards=(Guard(compiled_policy, "destination_of", _allows),),
+            guards=(Guard(permits, "destination_of", _allows),),
             make=_sent_to_an_address,
         ),
         RefusalCheck(
@@ -109,11 +110,11 @@ async def _judged(gateway: Gateway, places: tuple[str, ...], *, ordinary: bool) 
     own = gateway.policy.egress
     if not (ordinary and own.private_networks):
         asked["under the project's policy"] = lambda address: gateway.current.permit(
-            Destination(host="doctor.invalid", port=_PORT, address=address)
+            Destination(host="doctor.invalid", port=_PORT, address=address, proxied=True)
         )
         if "127.0.0.1" in places:
             asked["at localhost:9, under the project's policy"] = lambda address: gateway.current.permit(
-                Destination(host="localhost", port=9, address=address)
+                Destination(host="localhost", port=9, address=address, proxied=True)
             )
     if not ordinary:
         asked["with private networks open"] = lambda address: Egress(private_networks=True).check(
@@ -129,7 +130,30 @@ async def _judged(gateway: Gateway, places: tuple[str, ...], *, ordinary: bool) 
 
 
 def _for_a_service(gateway: Gateway, service: Literal["database", "keys"], address: str) -> Verdict:
-    return gateway.current.permit(Destination(host="doctor.invalid", port=_PORT, address=address, service=service))
+    to = Destination(host="doctor.invalid", port=_PORT, address=address, service=service, proxied=True)
+    return gateway.current.permit(to)
+
+
+def _beside_the_proxy(gateway: Gateway) -> tuple[RefusalCheck, ...]:
+    """Return the attempt to connect without the proxy of the policy, and say what is not checked behind it."""
+    proxy = gateway.policy.egress.proxy
+    if proxy is None:
+        return ()
+    unchecked = "; the proxy resolves names, so their addresses are not checked (`egress.resolve: local` changes that)"
+    return (
+        RefusalCheck(
+            name="connection beside the proxy",
+            shown=f"a direct connection beside `egress.proxy` was refused{unchecked if proxy.resolve == 'proxy' else ''}",
+            guards=(Guard(Egress, "routed", lambda *_, **__: _ALLOW),),
+            make=partial(_direct, gateway),
+        ),
+    )
+
+
+async def _direct(gateway: Gateway) -> str:
+    to = Destination(host="doctor.invalid", port=_PORT, address="1.1.1.1")
+    asked = [gateway.current.permit(to), permits.permitted((Egress(proxy=gateway.policy.egress.proxy),), to)]
+    return "a direct connection was not refused" if any(isinstance(one, Allow) for one in asked) else ""
 
 
 async def _unlisted() -> str:

@@ -22,7 +22,10 @@ from toolgen.connectors.http.outbound.request import (
     Via,
 )
 from toolgen.connectors.http.outbound.tls import context_of
+from toolgen.connectors.http.proxy_tunnel import Tunnel, authorities_of
+from toolgen.connectors.http.reply import UnsentError
 from toolgen.core.errors import connection_failure
+from toolgen.model.egress_proxy import EgressProxy, ProxyRoute
 from toolgen.model.verdict import Allow
 
 __all__ = ["exchange"]
@@ -43,7 +46,10 @@ async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
         async with (
             asyncio.timeout(via.total_s),
             httpx.AsyncClient(
-                transport=_Transport(via), trust_env=False, follow_redirects=False, timeout=_STEP_S
+                transport=_Transport(_trusting(via, asked.url)),
+                trust_env=False,
+                follow_redirects=False,
+                timeout=_STEP_S,
             ) as client,
         ):
             request = client.build_request(asked.method, asked.url, headers=dict(asked.headers), content=asked.body)
@@ -66,6 +72,27 @@ async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
         body=body,
         retry_after=response.headers.get("retry-after", ""),
     )
+
+
+def proxy_of(via: Via, host: str, port: int) -> EgressProxy | None:
+    """Return the proxy that leads to a place; None for one that is connected to directly. Raises `RefusedError`."""
+    if via.permit is None:
+        return None
+    verdict = via.permit(replace(via.destination, host=host, port=port))
+    if not isinstance(verdict, Allow):
+        raise RefusedError(verdict.reason)
+    return verdict.proxy
+
+
+def _trusting(via: Via, url: str) -> Via:
+    """Return a route that trusts the authorities of the proxy as well, if one leads to the URL."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        own = authorities_of(proxy_of(via, parts.hostname or "", port))
+    except UnsentError as error:
+        raise OutboundError(error.reason) from None
+    return replace(via, tls=replace(via.tls, authorities=f"{via.tls.authorities}\n{own}")) if own else via
 
 
 async def _body(response: httpx.Response) -> bytes:
@@ -135,6 +162,9 @@ class _Network(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        route = await self._route(host, port)
+        if isinstance(route, ProxyRoute):
+            return await self._tunnelled(route, port, timeout)
         addresses = await self._checked(host, port)
         failure: Exception | None = None
         for address in addresses:
@@ -144,7 +174,32 @@ class _Network(httpcore.AsyncNetworkBackend):
                 failure = error
         raise failure or OSError("the name has no address")
 
-    async def _checked(self, host: str, port: int) -> list[str]:
+    async def _route(self, host: str, port: int) -> ProxyRoute | None:
+        """Return the way through the proxy of the policy; None if there is none, or the place is reached directly."""
+        proxy = proxy_of(self._via, host.strip("[]"), port)
+        if proxy is None:
+            return None
+        if proxy.resolve == "proxy":
+            return ProxyRoute(proxy, host.strip("[]"))
+        return ProxyRoute(proxy, (await self._checked(host, port, proxied=True))[0])
+
+    async def _tunnelled(
+        self,
+        route: ProxyRoute,
+        port: int,
+        timeout: float | None,  # noqa: ASYNC109 - httpcore's signature
+    ) -> httpcore.AsyncNetworkStream:
+        via = replace(self._via, destination=replace(self._via.destination, service="proxy"))
+
+        async def reach(proxy: EgressProxy) -> list[str]:
+            return await _Network(via)._checked(proxy.host, proxy.port)
+
+        try:
+            return await Tunnel(route, port, reach).stream(self._network, timeout)
+        except UnsentError as error:
+            raise UnreachableError(error.reason) from None
+
+    async def _checked(self, host: str, port: int, *, proxied: bool = False) -> list[str]:
         plain = host.strip("[]")
         try:
             found = [str(ip_address(plain))]
@@ -155,7 +210,9 @@ class _Network(httpcore.AsyncNetworkBackend):
                 raise UnreachableError(f"the name {plain} cannot be resolved") from None
         if self._via.permit is not None:
             for address in found:  # one forbidden address among several is how a name is rebound
-                verdict = self._via.permit(replace(self._via.destination, host=plain, port=port, address=address))
+                verdict = self._via.permit(
+                    replace(self._via.destination, host=plain, port=port, address=address, proxied=proxied)
+                )
                 if not isinstance(verdict, Allow):
                     raise RefusedError(verdict.reason)
         return found[:_MAX_ADDRESSES]

@@ -68,7 +68,7 @@ async def upload(
 
     dialer = Dialer(permit=permitted, resolver=resolver, timeouts=_TIMEOUTS, clock=clock)
     try:
-        sent = outgoing.request(SecretResolver(), clock.now())
+        sent = outgoing.request(SecretResolver(permit=permitted), clock.now())
         async with asyncio.timeout(_TIMEOUTS.total_s):
             target = Target.of(outgoing.url)
             addresses = await dialer.addresses(target)

@@ -55,7 +55,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "its tool is paused": (paused(tool=HEALTH), "are paused"),
     "its caller's key is revoked": (revoked, "has changed since"),
     "nothing allows it any more": (another_policy({**READS, "tools": ["orders__list_*"]}), "has changed since"),
-    "a person would have to agree": (another_policy(READS, {**READS, "id": "asks", "verdict": "ask"}), "has changed"),
+    "a person has to approve": (another_policy(READS, {**READS, "id": "asks", "verdict": "ask"}), "has changed"),
 }
 HARMLESS: dict[str, Change] = {
     "nothing happens": lambda *_: None,

@@ -41,7 +41,9 @@ def called(root: Path, name: Any, arguments: Any, more: Mapping[str, Any]) -> tu
         pytest.param(PET, {"petId": HALF}, {}, "/petId: holds half", id="a value"),
         pytest.param(PET, {HALF: 1}, {}, "/a\\ud800b: the name holds half", id="a name"),
         pytest.param(PET, {"petId": 1, "x": {"y/z": [1, {HALF: 2}]}}, {}, "/x/y~1z/1/a\\ud800b: the name", id="deep"),
-        pytest.param(PET, {"petId": 1, 5: 2}, {}, "/5: the name is no text but a Python int", id="a name that is none"),
+        pytest.param(
+            PET, {"petId": 1, 5: 2}, {}, "/5: the name must be a text, and is a Python int", id="a name that is none"
+        ),
         pytest.param(PET, {"petId": {1}}, {}, "/petId: JSON has no form for a Python set", id="a set"),
         pytest.param(PET, {"petId": 1, "x": b"1"}, {}, "/x: JSON has no form for a Python bytes", id="bytes"),
         pytest.param("shop__query", {"sql": "SELECT ?", "parameters": [HALF]}, {}, "/parameters/0: holds", id="SQL"),
@@ -50,7 +52,7 @@ def called(root: Path, name: Any, arguments: Any, more: Mapping[str, Any]) -> tu
         *(
             pytest.param(PET, {"petId": 1}, {what: given}, f"{what}: it {why}", id=f"{what}-{why[:5]}")
             for what in ("session", "connection", "client", "parent", "idempotency_key")
-            for given, why in ((HALF, "holds half"), (7, "is no text"))
+            for given, why in ((HALF, "contains half"), (7, "must be a text"))
         ),
     ],
 )
@@ -70,7 +72,10 @@ def test_what_is_too_much_to_look_at_is_left_to_the_record() -> None:
     for _ in range(100_000):
         value = [value]
     assert no_json({"x": value}) is None
-    assert no_json({"x": value, HALF: 1}) == "/a\\ud800b: the name holds half a surrogate pair, which is no character"
+    assert (
+        no_json({"x": value, HALF: 1})
+        == "/a\\ud800b: the name contains half a surrogate pair, which is not a character"
+    )
 
 
 @pytest.mark.parametrize("value", [1, 2**70, 1.5, "ü😀", None, True, [1, (2,)], {"a": {}}])

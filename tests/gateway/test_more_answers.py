@@ -188,8 +188,8 @@ async def test_what_is_hidden_is_hidden_from_conditions_too(tmp_path: Path) -> N
             {"fields": ["sise", "owner.name"]},
             "answer.fields: none of these is in the answer, which has: id, size, secret",
         ),
-        ({"sort": "-sise"}, "no item has 'sise'; there are: id, size, secret"),
-        ({"where": ["sise > 3"]}, "no item has 'sise'; there are: id, size, secret"),
+        ({"sort": "-sise"}, "no item has 'sise'; paths of the items: id, size, secret"),
+        ({"where": ["sise > 3"]}, "no item has 'sise'; paths of the items: id, size, secret"),
     ],
 )
 async def test_options_that_fit_nothing_are_an_error_with_the_paths_there_are(
@@ -271,7 +271,7 @@ async def test_a_column_that_no_row_has_is_an_error_with_the_columns_there_are(t
     )
     for envelope in (where, sort):
         assert envelope.error is not None
-        assert "no item has 'totl'; there are: id, total" in envelope.error.message
+        assert "no item has 'totl'; paths of the items: id, total" in envelope.error.message
 
 
 _SDL = """

@@ -1,4 +1,4 @@
-"""Middleware that holds up the event loop: named in the log while it does, and its call refused once it returns."""
+"""Middleware that blocks the event loop: named in the log while it does, and its call refused once it returns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Told(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
-        if "holds up the event loop" in self.texts[-1]:
+        if "blocks the event loop" in self.texts[-1]:
             self.freed.set()
 
 
@@ -70,7 +70,7 @@ async def test_what_blocks_without_waiting_is_named_while_it_does(told: _Told) -
             (note,) = [one for one in audit_entries(gateway) if one["event"] == "decision"]
             assert note["status"] == "timeout"
         name = f"{__name__}.{type(check).__qualname__}"
-        said = [text for text in told.texts if "holds up" in text]
+        said = [text for text in told.texts if "blocks" in text]
         assert len(said) == 1
         assert name.rpartition(".")[2] in said[0]
     assert not WATCH.given_over
@@ -91,6 +91,6 @@ async def test_a_catalog_that_is_asked_for_too_long_shows_nothing_more(
         principal = gateway.principal("agent")
         assert gateway.tool_calls.offered(principal, "s") == ()
         assert asked == ["counted"]
-        assert any("Slow.shows holds up" in text for text in told.texts)
-        assert any("shows nothing more of this catalog" in text for text in told.texts)
+        assert any("Slow.shows blocks" in text for text in told.texts)
+        assert any("shows no more tools of this catalog" in text for text in told.texts)
         assert len(gateway.tool_calls.offered(principal, "s")) == 2  # it answers at once now

@@ -26,7 +26,7 @@ from toolgen.pipeline.input_validation import meant, no_json
     ("arguments", "fault"),
     [
         ({"a": [1, 2.5, None, True, {"b": "x"}]}, None),
-        ({"a": ["x", "\ud800"]}, "/a/1: holds half a surrogate pair, which is no character"),
+        ({"a": ["x", "\ud800"]}, "/a/1: contains half a surrogate pair, which is not a character"),
         ({"a": {"\ud800": 1}}, "half a surrogate pair"),
         ({"a": {"b": b"x"}}, "/a/b: "),
         ({"a": {7: "x"}}, "/a"),

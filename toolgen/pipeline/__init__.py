@@ -1,1 +1,1 @@
-"""The one pipeline of every call: stages in a fixed order, an executor at the end."""
+"""Pipeline of every call: stages in a fixed order, and an executor at the end."""

@@ -43,11 +43,11 @@ class PreparedStage(Struct, frozen=True):
 
 
 Prepared: TypeAlias = PreparedStage | Literal[General.GENERAL] | None
-"""Answer of a stage about the calls of a plan: a prepared stage, `GENERAL` for the stage as it is, or None if there is nothing to do."""
+"""Answer of a stage about the calls of a plan: a prepared stage, `GENERAL` for the unchanged stage, or None if there is nothing to do."""
 
 
 def unasked(_call: Call, call_context: CallContext) -> Literal[General.GENERAL] | None:
-    """Step that lets a call on that no rule asks about."""
+    """Step that passes a call if no rule asks about it."""
     return GENERAL if call_context.verdict == "ask" else None
 
 
@@ -68,7 +68,7 @@ class CallPlan:
         self._last, self._rest = last, rest
 
     async def __call__(self, call: Call, call_context: CallContext) -> Result:
-        """Run a call behind its recorded intent. Raises what the executor raises, as the general pipeline does."""
+        """Run a call after its intent was recorded. Raises the errors of the executor, like the general pipeline."""
         result: Result | None = None
         passed = 0
         try:

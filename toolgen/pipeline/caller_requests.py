@@ -22,7 +22,7 @@ from toolgen.state.rate_limits import Buckets, LimitRefusal
 
 __all__ = ["CallerRequests"]
 
-_MAX_REFUSALS: Final = 8  # that are recorded of a call
+_MAX_REFUSALS: Final = 8  # maximum requests that are recorded for a call
 _MAX_TEXT_LENGTH: Final = 500
 _NONE: Final[frozenset[str]] = frozenset()
 
@@ -57,7 +57,8 @@ class _GovernedChannel(ForwardingChannel):
         self._refusals = 0
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """The caller's answer to a request that is allowed, recorded before it is passed on. Raises `Unasked` for any other."""
+        """Return the caller's answer to an allowed request, which is recorded before it is forwarded. Raises `Unasked` for any other
+        request."""
         kind = request_kind(method, params)
         allowed = () if kind is None else self._requests.get(kind, ())
         refusal = self._refusal(kind, allowed, params) or await self._spent(allowed)
@@ -75,7 +76,7 @@ class _GovernedChannel(ForwardingChannel):
         await self._record({**entry, "verdict": "allow", "status": "asked"})
         try:
             answer = await self._line.ask(key, method, params)
-        except (Unasked, InputNeeded) as error:  # a call of a server is not made again to be answered
+        except (Unasked, InputNeeded) as error:  # a call of a server is not repeated to be answered
             await self._record({**entry, "event": "answer", "arguments": {"method": method}, "status": "none"})
             raise Unasked(str(error)) from None
         replied: dict[str, Json] = {"method": method, "digest": self._governance.digest(_canonical(answer))}
@@ -102,7 +103,7 @@ class _GovernedChannel(ForwardingChannel):
                 charge = LimitCharge(one.limit, (one.limit.id, user.id))
                 charges += [] if any(charge.key == other.key for other in charges) else [charge]
         if charges and isinstance(await self._governance.buckets.acquire(charges), LimitRefusal):
-            return "the caller has had too many requests of this kind lately"
+            return "the caller got too many requests of this kind recently"
         return ""
 
     async def _record(self, entry: Mapping[str, Any]) -> None:
@@ -130,7 +131,7 @@ def _canonical(value: Json) -> Json:
 
 
 def _described(method: str, params: JsonObject) -> dict[str, Json]:
-    """Return what the record says of a request in words; the whole request is in its digest."""
+    """Return a short text about a request for the audit log; the digest covers the whole request."""
     said: dict[str, Json] = {"method": method}
     for name in ("mode", "message", "url", "systemPrompt"):
         if isinstance(text := params.get(name), str):

@@ -1,6 +1,6 @@
-"""Runs the project's own coroutines within their time, and says which of its code holds up an event loop: nothing can break it off there.
+"""Time limits for the project's own coroutines, and log messages about code that blocks an event loop, where it cannot be interrupted.
 
-A thread looks four times a second at what each loop is given over to, for as long as there is something to look at.
+A thread checks four times a second what runs in each loop, while there is something to check.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _IDLE_ROUNDS = 40
 
 
 class _Watch:
-    """`given_over` has by thread what runs in its event loop now, and until when it should have come back (monotonic). Who adds to it
-    says so: sets `used`, or calls `wake` where that is not set."""
+    """Watch of event loops. `given_over` has, by thread, the code that its event loop runs now, and its deadline (monotonic). After an
+    addition, set `used`, or call `wake` if that is not set."""
 
     def __init__(self) -> None:
         self.given_over: dict[int, tuple[str, float]] = {}
@@ -45,13 +45,13 @@ class _Watch:
         while idle < _IDLE_ROUNDS:
             never.wait(_INTERVAL_S)
             idle = 0 if self.used else idle + 1
-            self.used = False  # the next use begins another thread, should this one end now
+            self.used = False  # if this thread ends now, the next use starts another one
             late = [(thread, *one) for thread, one in list(self.given_over.items()) if monotonic() > one[1]]
             for thread, name, deadline in late:
                 idle = 0
                 if (thread, deadline) not in told:
                     text = (
-                        "%s holds up the event loop, %.1f s over its time: nothing else goes on here until it returns"
+                        "%s blocks the event loop, %.1f s after its deadline: nothing else runs here until it returns"
                     )
                     _logger.error(text, name, monotonic() - deadline)
             told = {(thread, deadline) for thread, _, deadline in late}
@@ -62,7 +62,7 @@ WATCH = _Watch()
 
 @contextmanager
 def given_to(name: str, deadline: float) -> Iterator[None]:
-    """For the length of the block this thread is given over to some code, which is to come back by `deadline` (monotonic)."""
+    """Mark this thread as running some code, which has to return by `deadline` (monotonic), for the length of the block."""
     me = threading.get_ident()
     WATCH.given_over[me] = (name, deadline)
     if not WATCH.used:
@@ -90,7 +90,7 @@ async def in_time(work: Coroutine[Any, Any, Any], deadline: float, name: str) ->
 
 
 class _Resumed:
-    """A coroutine that has begun, in the same task. When its time is over it goes no further, whatever it does about that."""
+    """Coroutine that has begun, in the same task. After its deadline it is stopped, even if it catches the cancellation."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], waiting: Any, deadline: float, name: str) -> None:
         self._work, self._waiting, self._deadline, self._name = work, waiting, deadline, name
@@ -115,7 +115,7 @@ class _Resumed:
 
 
 def _ended(work: Coroutine[Any, Any, Any], error: BaseException) -> None:
-    """Ends a coroutine whose time is over."""
+    """End a coroutine after its deadline."""
     try:
         work.throw(error)
         work.close()

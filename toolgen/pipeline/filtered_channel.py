@@ -22,11 +22,11 @@ class ChannelFilter(Struct, frozen=True, kw_only=True):
 
 
 REDACTED = ChannelFilter(texts=True, questions=True)
-"""For the project's own functions: redaction applies to the whole answer only."""
+"""Filter for the project's own functions: redaction applies to the whole answer only."""
 INSPECTED = ChannelFilter(texts=False, questions=True)
-"""For the project's own functions whose answers detectors inspect: a progress text could contain values that these hide."""
+"""Filter for the project's own functions whose answers detectors inspect: a progress text could contain values that these hide."""
 EXTERNAL = ChannelFilter(texts=False, questions=False)
-"""For programs outside the project."""
+"""Filter for programs outside the project."""
 
 
 class FilteredChannel(ForwardingChannel):

@@ -1,6 +1,5 @@
-"""Arguments of callers, made ready for the policy: checked as JSON and text, because a caller in Python or a custom front end can pass any
-value, then brought from the form that was sent to the form that was meant. Only that form is recorded, judged and delivered.
-"""
+"""Arguments of callers, prepared for the policy: checked as JSON and text, because a caller in Python or a custom front end can pass any
+value, then normalized. Only the normalized form is recorded, judged and delivered."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ __all__ = ["Meant", "legible", "meant", "no_ids", "no_json", "no_text"]
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _NAMES = frozenset({str})
 _MAX_VALUES = 10_000
-_HALF = "holds half a surrogate pair, which is no character"
+_HALF = "contains half a surrogate pair, which is not a character"
 
 
 def no_json(arguments: Mapping[str, object]) -> str | None:
@@ -36,7 +35,7 @@ def no_json(arguments: Mapping[str, object]) -> str | None:
         and len(arguments) <= _MAX_VALUES
         and _NAMES.issuperset(map(type, arguments))
         and _SCALARS.issuperset(map(type, arguments.values()))
-    ):  # as most are
+    ):  # most arguments are
         try:
             msgspec.json.encode(arguments)
         except ValueError:  # half a surrogate pair
@@ -49,7 +48,7 @@ def no_json(arguments: Mapping[str, object]) -> str | None:
 
 
 def _is_plain(arguments: object) -> bool:
-    """Test whether a value is made of Python's own JSON types alone and its text is Unicode; False also where that takes long to see."""
+    """Return True if a value consists of Python's own JSON types only and its text is Unicode; False also if the check would take long."""
     level: list[Any] = [arguments]
     count = 0
     for _ in range(MAX_DEPTH):
@@ -82,7 +81,7 @@ def _is_plain(arguments: object) -> bool:
 def no_text(value: object) -> str | None:
     """Return the reason why a value is not Unicode text, as the end of a sentence after its name, or None if it is."""
     if not isinstance(value, str):
-        return f"is no text but {_kind(value)}"
+        return f"must be a text, and is {_kind(value)}"
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -144,8 +143,8 @@ _NOTHING: JsonObject = MappingProxyType({})
 class Meant(msgspec.Struct, frozen=True, kw_only=True):
     """Normalized arguments for all stages, and the top-level arguments that differ from those sent, for the audit log.
 
-    `repaired` were text that spells out the declared type, `dropped` are unknown to the schema (by name or JSON pointer, with their
-    values), `left_out` held null or an empty text for "not given".
+    `repaired` were text that encodes the declared type, `dropped` are unknown to the schema (by name or JSON pointer, with their values),
+    `left_out` were null or an empty text for "not given".
     """
 
     arguments: JsonObject
@@ -170,7 +169,7 @@ def meant(tool: Tool, arguments: JsonObject) -> Meant:
     arguments, twice = listed_arguments(tool, arguments)
     arguments, moved = in_body_form(tool, arguments)
     given, left_out = arguments, _NONE
-    # Most calls hold no null, and that is quickly seen; what is more than anybody looks at is refused by the record.
+    # Most calls contain no null, which is checked first; the record stage refuses arguments beyond the limits.
     if _holds_null(arguments) and excess(arguments) is None:
         given, left_out = _without_nulls(schema, arguments)
     seen = repair(schema, given)
@@ -184,7 +183,7 @@ def meant(tool: Tool, arguments: JsonObject) -> Meant:
 
 
 def _value_of(name: str, *arguments: JsonObject) -> Json:
-    """The value of an argument, or of the member that a JSON pointer leads to, in the first of these that has it."""
+    """Return the value of an argument, or of the member at a JSON pointer, from the first of these that has it."""
     for given in arguments:
         if name in given:
             return given[name]
@@ -194,7 +193,7 @@ def _value_of(name: str, *arguments: JsonObject) -> Json:
                 value = value[step]
             elif isinstance(value, (list, tuple)) and step.isdecimal() and int(step) < len(value):
                 value = value[int(step)]
-            else:  # within a text that holds JSON
+            else:  # within a text that contains JSON
                 value = None
                 break
         if value is not None:

@@ -1,4 +1,4 @@
-"""Guards and stages of the pipeline and their composition. A guard judges a call; a stage also acts before and after it.
+"""Guards and stages of the pipeline, and their composition. A guard judges a call; a stage also acts before and after it.
 
 A call that only reads is ended if its client disconnects, at the server too, and recorded as cancelled.
 """
@@ -43,21 +43,22 @@ T = TypeVar("T")
 
 
 class CallerConnection:
-    """Connection of the caller of one request: whether somebody still waits for the answer. A request makes one call, or several at once.
+    """Connection of the caller of one request, which may make several calls at once: it tells if somebody still waits for the answer.
 
     A caller that disconnects, or cancels the request, ends `awaiting` work and every call in an executor that only reads. A write that an
     executor has runs to its end. Set by the front end:
 
-    - `elicits`: the person at the client can be asked to agree to a call. `roots` asks for the folders that the client opens.
-    - `line`: channel to the client, for progress and questions. `trace`: the trace of the request. `task`: wishes about the task that the
+    - `elicits`: the person at the client can be asked to approve a call. `roots` asks for the folders that the client opens.
+    - `line`: channel to the client, for progress and questions. `trace`: the trace of the request. `task`: options of the task that the
       call becomes. `local`: the caller runs on this machine, as its user.
     - `on_leave`: called when the caller disconnects.
 
     Set by the gateway:
 
-    - `started`: for a call that may go on without its caller. True once an executor has it, before that a future for its waiter, or False.
-    - `under_way`: that call. `has_own_task`: it is made in a task of its own, which no waiter cancels.
-    - `pends`: seconds after which it is answered as pending, None for never. `follows`: it waits for an equal call to end, or to be kept.
+    - `started`: for a call that may continue without its caller. True once an executor has it, before that a future for its waiter, or
+      False.
+    - `under_way`: that call. `has_own_task`: it has a task of its own, which no waiter cancels.
+    - `pends`: seconds after which it is answered as pending, None for never. `follows`: it waits for an equal call to end, or to be stored.
     """
 
     __slots__ = (
@@ -81,7 +82,7 @@ class CallerConnection:
         "under_way",
     )
 
-    # As a client channel without progress, messages or questions.
+    # A client channel without progress, messages or questions.
     capabilities: ClassVar[frozenset[str]] = frozenset()
     listens: ClassVar[bool] = False
 
@@ -142,9 +143,9 @@ class CallerConnection:
                 self._executing.cancel()
 
     def enter_executor(self, *, ends_early: bool) -> asyncio.Task[Any] | None:
-        """Begin to carry a call out in the current task; leaving cancels that task if the call `ends_early`.
+        """Start the execution of a call in the current task; a disconnect cancels that task if the call `ends_early`.
 
-        None if the caller has left or called the call off before: then it is not begun.
+        Returns None if the caller has disconnected or cancelled the call before: then it must not be started.
         """
         if self._left:
             return None
@@ -160,7 +161,7 @@ class CallerConnection:
         return task
 
     def is_cancelled(self, task: asyncio.Task[Any]) -> bool:
-        """True if a cancellation that reached an executor came from the caller alone."""
+        """Return True if a cancellation that reached an executor came only from the caller."""
         ended = self.cancel_requested or (self._left and task in self._tasks)
         return ended and task.cancelling() <= 1
 
@@ -186,13 +187,13 @@ class CallerConnection:
         """Drop the message, because the client did not ask for any."""
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """Raises `Unasked`."""
+        """Raise `Unasked`."""
         raise Unasked
 
     async def awaiting(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of `work`, or None if it was cancelled, or not started, because the client has disconnected.
 
-        The work runs in the task of the call: a task of its own would cost more than all the rest of this.
+        The work runs in the task of the call, because a separate task would be more expensive than everything else here.
         """
         if self.disconnected():
             work.close()
@@ -203,7 +204,7 @@ class CallerConnection:
         try:
             return await work
         except asyncio.CancelledError:
-            if not self.disconnected() or task.cancelling() > 1:  # by another cause (too)
+            if not self.disconnected() or task.cancelling() > 1:  # also by another cause
                 raise
             return None
         finally:
@@ -226,19 +227,19 @@ class CallContext(msgspec.Struct):
     outcome_seq: int | None = None
     sql: str = ""  # the statement that would run
     replays: str = ""  # the call that this one repeats; it gets the outcome of that call
-    labels: Sequence[Json] = ()  # of the session
+    labels: Sequence[Json] = ()  # labels of the session
     notes: tuple[DecisionNote, ...] = ()
-    redacts: bool = False  # something of the answer is hidden from this caller
+    redacts: bool = False  # a part of the answer is hidden from this caller
     inspected: bool = False  # detectors inspect the answer
-    withholds: bool = False  # fields of the answer are redacted, so a file that it is would be withheld
-    http_status: int | None = None  # of the system's answer
+    withholds: bool = False  # fields of the answer are redacted, so an answer that is a file would be withheld
+    http_status: int | None = None  # time of the system's answer
     requests: Allowances = NO_ALLOWANCES  # requests to the caller that the server of the tool may make
     awaits_account: bool = False  # it is kept until the person has linked an account
     judged: Call | None = None  # of a dry run or an explained call: the call after its guards
 
 
 Next: TypeAlias = Callable[[Call, CallContext], Coroutine[Any, Any, Result]]
-"""A call through the stages that follow, or through all of them."""
+"""Function that runs a call through the following stages, or through all of them."""
 
 
 class InFlightCalls:
@@ -273,7 +274,7 @@ class InFlightCalls:
             raise
 
     def cut_off(self) -> None:
-        """Cancels them all: the process ends."""
+        """Cancel all calls, because the process ends."""
         for task in self._tasks:
             task.cancel()
 
@@ -284,13 +285,13 @@ class InFlightCalls:
 
 
 Judged: TypeAlias = Call | Result
-"""The call to go on with, or the result that it ends with here, and nothing was sent."""
+"""The call to continue with, or its result if it ends here; nothing was sent."""
 Guard: TypeAlias = Callable[[Call, CallContext], Judged | Coroutine[Any, Any, Judged]]
-"""Judges a call: at once, or by a coroutine where it has to wait for something."""
+"""Function that judges a call: at once, or as a coroutine if it has to wait."""
 
 
 class Stage(Protocol):
-    """Acts before the rest of the pipeline and after it. It calls `proceed` at most once."""
+    """Stage that acts before and after the rest of the pipeline. It calls `proceed` at most once."""
 
     def __call__(self, call: Call, call_context: CallContext, proceed: Next) -> Coroutine[Any, Any, Result]: ...
 
@@ -305,7 +306,7 @@ def compose(stages: Sequence[Stage | None], last: Next) -> Next:
 
 
 def guarded(*all_guards: Guard | None) -> Stage | None:
-    """A stage that asks one guard after the other; the first one that does not let the call on has the last word. None without guards."""
+    """Return a stage that asks guards one after the other and ends at the first result. None without guards."""
     guards = tuple(guard for guard in all_guards if guard is not None)
     return partial(_ask, guards) if guards else None
 
@@ -337,7 +338,7 @@ async def judge(guard: Guard, call: Call, call_context: CallContext) -> Judged:
 
 
 def refused(verdict: Verdict) -> Refused:
-    """A verdict that is no Allow, as the result the caller gets."""
+    """Return the result for a verdict that is not Allow."""
     if isinstance(verdict, Deny):
         return Refused(
             error=Error(

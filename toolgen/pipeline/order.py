@@ -50,7 +50,7 @@ _MAX_SHARED = 5_000  # tools
 
 
 class Parts(Struct, frozen=True, kw_only=True):
-    """The stages of one gateway, each made once."""
+    """Stages of one gateway, each created once."""
 
     record: Record
     turn: TurnStage
@@ -92,7 +92,7 @@ def _order(parts: Parts) -> tuple[_Placed, ...]:
         _Placed(_judging(parts.middleware, parts)),
         _Placed(parts.approve, True),
         _Placed(parts.meter),
-        # Paused again: meanwhile the call may have waited at a limit, or turned out to be a document of other tools' fields.
+        # Paused again, because the call may have waited at a limit, or have turned out to be a document of other tools' fields.
         _Placed(parts.pause, True),
         _Placed(parts.current, True),
         _Placed(parts.results),
@@ -150,7 +150,7 @@ class Plans:
     def _planned(self, who: Principal, tool: Tool) -> Next:
         parts = self._parts
         if not parts.access.access.visible(who, tool):
-            return self._general  # no plan is kept for a name that does not exist for its caller
+            return self._general  # no plan is stored for a name that does not exist for its caller
         if len(self._plans) >= _MAX_PLANS:
             self._plans.clear()
         shared = self._stages(tool)
@@ -225,7 +225,7 @@ def resource_pipeline(parts: Parts) -> Next:
 def context_pipeline(parts: Parts, access: Access, stands: Callable[[Call], bool]) -> Next:
     """Return the pipeline for getting a prompt and reading a resource: that of a call that reads, under the rules of `access`.
 
-    Nothing is asked about it, and it is neither cached nor repeated by a key. `stands` returns True if it would still be allowed.
+    No person is asked about it, and it is neither cached nor repeated by a key. `stands` returns True if it would still be allowed.
     """
     judged = replace(parts.access, access=access, closed=None, advice=None)
     deliver = replace(parts.deliver, caching=None)
@@ -262,8 +262,8 @@ def _judging(middleware: MiddlewareStage | None, parts: Parts) -> MiddlewareStag
 
 
 def inspection(parts: Parts) -> Next:
-    """The inspect stage alone, which sends and counts nothing: its refusal, or a success without data. The call that it let through is
-    `judged` of the trail."""
+    """Return the inspect stage alone, which sends and counts nothing: its refusal, or a success without data. The call that passed is
+    `judged` of the call context."""
     return compose((guarded(replace(parts.inspect, earlier=None)),), _passed)
 
 

@@ -1,4 +1,4 @@
-"""Answers of reads that toolgen.yaml lets us keep: given again to callers that asked the same, as the same, under the same policy."""
+"""Cache of answers to reads, as toolgen.yaml configures it: equal calls of the same caller under the same policy share an answer."""
 
 from __future__ import annotations
 
@@ -29,22 +29,21 @@ __all__ = ["ABREAST", "Caching"]
 
 _DOWN = frozenset({"upstream_timeout", "upstream_unavailable"})
 ABREAST = 8
-"""How many of those who waited together ask for themselves at a time."""
+"""Maximum number of calls that run at a time after a shared wait gave them nothing to share."""
 _MAX_WAIT_S = 30.0
 _CROWDED = Error(
     code="upstream_unavailable",
-    message="many asked the same at once, each has to be answered for itself, and this call's turn did not come; nothing was sent",
+    message="many equal calls came at once, each needs a separate answer, and this call was not reached in time; nothing was sent",
     retry_after_s=1.0,
     rule="concurrency",
 )
 
 
 class Caching:
-    """Stands between the pipeline and the executors: every guard has had its say before, and what it keeps is redacted behind it.
+    """Cache between the pipeline and the executors: all guards have judged the call before, and the stored answer is redacted after it.
 
-    `tools` says which answers may be kept. A call that a person agreed to is always made. Whatever writes to a source makes everything
-    that was read of it before worthless, as far as this process knows of the write. `sources` says how many calls of each there may be
-    at once.
+    `tools` decides which answers may be stored. A call that a person approved is always made. A write to a source invalidates everything
+    that was read from it before, as far as this process knows of the write. `sources` limits the concurrent calls of each source.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class Caching:
         try:
             return await send()
         finally:
-            self._results.wrote(source)  # what was read while it was under way may be of before
+            self._results.wrote(source)  # answers that were read during the write may be older than it
 
     async def _follow(
         self,
@@ -110,8 +109,8 @@ class Caching:
     ) -> Result:
         """Return the shared result `found` of an equal call in flight, or make this call if there is nothing to share.
 
-        The calls that waited would all begin at once, which they would not do without the cache. So only a few of them run at a time: a
-        burst would take every place of their system, and most would be refused.
+        The waiting calls would all start at once, which they would not do without the cache. So only a few of them run at a time: a burst
+        would take every place of their system, and most would be refused.
         """
         match found:
             case StoredAnswer():
@@ -124,7 +123,7 @@ class Caching:
         except TimeoutError:
             return Refused(error=_CROWDED)
         try:
-            kept = self._results.get(key)  # one who went before may have been given something to share
+            kept = self._results.get(key)  # an earlier call may have got an answer that can be shared
             if kept is not None and self._clock.monotonic() < kept.fresh_until:
                 return self._again(kept, "shared")
             if call.withheld is not None and (held := await call.withheld(call)) is not None:
@@ -134,7 +133,7 @@ class Caching:
             flight.places.release()
 
     async def _alone(self, key: bytes, rule: CacheFor, send: Callable[[], Awaitable[Result]]) -> Result:
-        """The call made for its caller alone; what may be shared of it after all, later callers are given."""
+        """Make the call for its caller alone; an answer that can be shared is stored for later callers."""
         result = await send()
         if isinstance(result, Success):
             self._keep(key, rule, result)
@@ -156,7 +155,7 @@ class Caching:
                 found = kept
                 return self._again(kept, "stale", result)
             if not isinstance(result, Cancelled):
-                self._results.drop(key)  # the system answered, and no longer so
+                self._results.drop(key)  # the system answered, and the failure is over
             found = result if isinstance(result, Failed) else None
             return result
         finally:
@@ -167,7 +166,7 @@ class Caching:
         """Store an answer and return it in the stored form, or None if it may not be cached or shared."""
         said = result.delivery.lifetime_s
         lifetime = min(rule.ttl_s, math.inf if said is None else said)
-        # What is missing of a partial answer may be there a moment later, and a file that is kept expires.
+        # A partial answer may be complete a moment later, and a stored file expires.
         partial = result.shape in {Shape.GRAPHQL, Shape.STORED}
         body = _written(result.data) if lifetime > 0 and not result.truncated and not partial else None
         if body is None:
@@ -195,7 +194,7 @@ class Caching:
         delivery = Delivery(
             cache=how,
             rows=kept.rows,
-            link=kept.link,  # where the next page is
+            link=kept.link,  # cursor of the next page
             total=kept.total,
             attempts=tried.attempts,
             retried=tried.retried,
@@ -218,7 +217,7 @@ class Caching:
         """
         if call.tool.shows_schema or call.database is not None or call.sampling is not None:
             return None
-        # Where callers' own tokens are exchanged, another token of the same caller may open less.
+        # If callers' own tokens are exchanged, another token of the same caller may open less.
         tokens = [_mark(who.token) for who in (call.principal, call.principal.on_behalf_of) if who is not None]
         said: list[object] = [self._results.writes(call.tool.source), tokens]
         if (statement := call.statement) is not None:
@@ -239,7 +238,7 @@ def _mark(token: Secret | None) -> str:
 
 
 def _written(data: Json) -> bytes | None:
-    """JSON that reads back as exactly this, None where there is none: half a surrogate pair, say."""
+    """Return JSON that decodes to exactly this value, None if there is none: half a surrogate pair, for example."""
     try:
         body = msgspec.json.encode(data)
         return body if msgspec.json.decode(body) == data else None

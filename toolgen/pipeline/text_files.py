@@ -1,4 +1,4 @@
-"""Files in place of texts in base64: what systems take that know no other form (members of JSON, functions, bridged tools, devices)."""
+"""Files as base64 texts, for systems that accept no other form (members of JSON, functions, bridged tools, devices)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from toolgen.policy.arguments import Validator
 __all__ = ["MAX_TEXT_FILE", "named_texts", "written_texts"]
 
 MAX_TEXT_FILE = 8 * 1024 * 1024
-"""The most bytes of a file that is sent as a text."""
+"""Maximum bytes of a file that is sent as a text."""
 
 
 async def written_texts(files: FileSource, call: Call) -> Call | Failed:
-    """The call with the text in place of each of these files. It must fit what the tool's schema says of such texts."""
+    """Return the call with the text in place of each of these files. The text has to fit the tool's schema."""
     arguments, left = call.arguments, MAX_TEXT_FILE
     for path, file in list(file_places(call.tool.input_schema, call.arguments, is_text_file)):
         text = file.get("base64")
@@ -38,8 +38,8 @@ async def written_texts(files: FileSource, call: Call) -> Call | Failed:
         arguments = replaced_at(arguments, path, text)
     if arguments is call.arguments:
         return call
-    if faults := await asyncio.to_thread(_faults, call.tool, arguments):  # long texts take a while
-        return _failed(f"the text of a file is none that the tool takes: {faults[0]}", "send another file")
+    if faults := await asyncio.to_thread(_faults, call.tool, arguments):  # encoding of long texts is slow
+        return _failed(f"the text of a file is not valid for the tool: {faults[0]}", "send another file")
     return replace(call, arguments=arguments)
 
 
@@ -52,12 +52,12 @@ async def _read(files: FileSource, call: Call, file: Mapping[str, Json], most: i
         found = await files.open(call.principal, str(file.get("uri")))
         if found is None:
             return _failed(
-                "a file of the arguments is not here (any more)",
+                "a file of the arguments does not exist (any more)",
                 "make the call again that answered with it, or upload it again",
             )
         if found.info.size > most:
             return _failed(
-                f"files that are sent as texts have at most {MAX_TEXT_FILE} bytes together, and {found.info.size} are too many",
+                f"files that are sent as texts have at most {MAX_TEXT_FILE} bytes together, but one has {found.info.size}",
                 "send a shorter file",
             )
         return await found.read()
@@ -66,7 +66,7 @@ async def _read(files: FileSource, call: Call, file: Mapping[str, Json], most: i
 
 
 def named_texts(call: Call) -> Call:
-    """The call with a text that names it in place of each file that is sent as a text."""
+    """Return the call with a text that names the file, in place of each file that is sent as a text."""
 
     def named(file: Mapping[str, Json]) -> Json:
         text = file.get("base64")

@@ -86,11 +86,11 @@ def test_rows_are_chosen_by_the_names_of_their_columns() -> None:
 @pytest.mark.parametrize(
     ("options", "data", "said"),
     [
-        ({"sort": "-sise"}, ITEMS, "no item has 'sise'; there are: id, size, state, at, user.login"),
-        ({"where": ["x = 1"]}, {"items": ITEMS}, "no item has 'x'; there are: id, size"),
-        ({"top": 1}, {"id": 1, "name": "x"}, "no list"),
+        ({"sort": "-sise"}, ITEMS, "no item has 'sise'; paths of the items: id, size, state, at, user.login"),
+        ({"where": ["x = 1"]}, {"items": ITEMS}, "no item has 'x'; paths of the items: id, size"),
+        ({"top": 1}, {"id": 1, "name": "x"}, "none or several"),
         ({"top": 1}, {"first": ITEMS, "second": ITEMS}, "or several"),
-        ({"top": 1}, "text", "no list"),
+        ({"top": 1}, "text", "none or several"),
     ],
 )
 def test_what_an_answer_does_not_have_is_an_error_that_says_what_it_has(options: Any, data: Any, said: str) -> None:

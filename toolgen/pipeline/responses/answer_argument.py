@@ -1,7 +1,7 @@
-"""Options of an answer: the argument `answer`, which belongs to the gateway and reaches no stage, record or upstream.
+"""Options of an answer: the argument `answer`, which belongs to the gateway and never reaches a stage, the audit log or an upstream system.
 
-Tools are proven, pinned and approved without it: it is listed where lists are answered, and taken out before there is a call. A tool that
-has an argument `answer` itself keeps it, and the options have another name (`option_name`). `_answer`, the former name, is not listed.
+Tools are verified, pinned and approved without it: it is listed for answers with lists, and removed before the call is made. A tool that
+has its own argument `answer` keeps it, and the options get another name (`option_name`). `_answer`, the former name, is not listed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 ARGUMENT = "answer"
 FORMER = "_answer"
-"""The former name, which Pydantic takes for no field: accepted where it is no argument of the tool's own."""
+"""Former name, which Pydantic does not accept as a field: accepted if the tool has no such argument."""
 _ALTERNATIVE = "answer_options"
 _MAX_CURSOR_LENGTH = 16_384
 _KEYS = frozenset({"fields", "pages", "cursor", "where", "sort", "top"})
@@ -92,9 +92,10 @@ WHOLE = AnswerOptions()
 
 
 def option_name(tool: Tool) -> str:
-    """The argument with the options of this tool's answers: `answer`, or the first of `answer_options`, `answer_options_2` … that is free.
+    """Return the name of the argument with the options of this tool's answers: `answer`, or the first of `answer_options`,
+    `answer_options_2` … that is free.
 
-    The tool is to be the whole one: an argument that a policy sets is hidden, and its name is still taken.
+    The tool has to be complete: an argument that a policy sets is hidden, but its name is still used.
     """
     own = members(tool.input_schema, tool.input_schema)
     if ARGUMENT not in own:
@@ -166,14 +167,14 @@ def _read(given: Json) -> AnswerOptions:
         raise ValueError("it must be an object")  # noqa: TRY004 - an error of the caller's value
     said = {name: value for name, value in given.items() if value is not None}
     if unknown := said.keys() - _KEYS:
-        raise ValueError(f"'{bounded(min(unknown), 40)}' is none of fields, where, sort, top, pages and cursor")
+        raise ValueError(f"'{bounded(min(unknown), 40)}' is not one of fields, where, sort, top, pages and cursor")
     fields, pages, cursor = said.get("fields"), said.get("pages", 0), said.get("cursor", "")
     if fields is not None and not (isinstance(fields, list) and all(isinstance(one, str) for one in fields)):
         raise ValueError("fields must be an array of paths like items.name")
     if isinstance(pages, bool) or not isinstance(pages, int) or ("pages" in said and not 1 <= pages <= MAX_PAGES):
         raise ValueError(f"pages must be a whole number from 1 to {MAX_PAGES}")
     if not isinstance(cursor, str) or len(cursor) > _MAX_CURSOR_LENGTH or ("cursor" in said and not cursor):
-        raise ValueError("cursor must be what meta.next_cursor said")
+        raise ValueError("cursor must be a value of meta.next_cursor")
     mask = Mask.of([str(one) for one in fields]) if fields else None
     return AnswerOptions(mask=mask, choice=choice_of(said), pages=pages, cursor=cursor)
 
@@ -216,7 +217,7 @@ def may_offer(tool: Tool, pagings: Pagings) -> bool:
 
 
 def _lists(schema: Schema | None, depth: int) -> bool:
-    """True for an answer that is a list, or an object that holds one so many levels down."""
+    """Return True for an answer that is a list, or an object that contains one at most so many levels down."""
     return schema is not None and _holds_list(schema, schema, depth)
 
 
@@ -235,7 +236,7 @@ def _is_list(schema: Mapping[str, Any]) -> bool:
 
 
 def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema behind one reference into the tool's own `$defs`."""
+    """Resolve one reference of a schema into the tool's own `$defs`."""
     reference = schema.get("$ref")
     if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
         return schema

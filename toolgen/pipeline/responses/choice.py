@@ -20,16 +20,16 @@ MAX_TOP: Final = 1_000
 _MAX_CONDITIONS: Final = 10
 _MAX_ORDERS: Final = 5
 _MAX_LENGTH: Final = 300
-_MAX_DEPTH: Final = 4  # of objects in which a list is searched for, and of paths in an error
+_MAX_DEPTH: Final = 4  # maximum levels of objects in which a list is searched for, and of paths in an error
 _MAX_TOLD: Final = 40
-_MAX_LOOKED_AT: Final = 50  # items whose paths are listed in an error
+_MAX_LOOKED_AT: Final = 50  # maximum items whose paths are listed in an error
 _CONDITION: Final = re.compile(r"\s*(.+?)\s*(==|!=|<=|>=|=|<|>|\s(?:contains|CONTAINS)\s)\s*(.*?)\s*\Z", re.DOTALL)
 _CONNECTION: Final = ("edges", "nodes")
 _Path: TypeAlias = tuple[str, ...]
 
 
 class ChoiceError(Exception):
-    """A choice that an answer has nothing for; the text is for the agent."""
+    """Choice that does not fit an answer; the text is for the agent."""
 
 
 class _Condition(Struct, frozen=True):
@@ -45,7 +45,7 @@ class _Order(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """Conditions that all hold, the order, and the most items; 0 for all."""
+    """Conditions on items, all of which must hold, the order, and the maximum number of items; 0 for all."""
 
     where: tuple[_Condition, ...] = ()
     sort: tuple[_Order, ...] = ()
@@ -55,7 +55,9 @@ class Choice(Struct, frozen=True, kw_only=True):
         """Return the answer with the chosen items in place of its list. Raises `ChoiceError`."""
         at = located(data)
         if at is None:
-            raise ChoiceError("the answer has no list, or several, that where, sort and top could be about")
+            raise ChoiceError(
+                "where, sort and top need an answer with exactly one list, and this one has none or several"
+            )
         path, items = at
         columns = _columns(data, path, items)
         get = _at if columns is None else _cell(columns)
@@ -72,7 +74,7 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
-    """An answer with chosen items, and how many were read, met the conditions and are shown."""
+    """Answer with chosen items, and how many were read, met the conditions and are shown."""
 
     data: Json
     read: int
@@ -108,7 +110,7 @@ def _condition(text: str) -> _Condition:
     match = _CONDITION.match(text) if len(text) <= _MAX_LENGTH else None
     if match is None:
         raise ValueError(
-            f"'{bounded(text, 80)}' is no condition like 'size > 5', 'state = open' or 'name contains x' (=, !=, <, <=, >, >=, contains)"
+            f"'{bounded(text, 80)}' is not a condition like 'size > 5', 'state = open' or 'name contains x' (=, !=, <, <=, >, >=, contains)"
         )
     path, compare, value = match.groups()
     compare = compare.strip().lower()
@@ -116,7 +118,7 @@ def _condition(text: str) -> _Condition:
 
 
 def _literal(text: str) -> Json:
-    """A value as JSON, or the text itself; also in single quotes."""
+    """Parse a value as JSON or as single-quoted text, or return the text itself."""
     if len(text) > 1 and text[0] == text[-1] == "'":
         return text[1:-1]
     try:
@@ -169,7 +171,7 @@ def _lists_in(data: Json, path: _Path, depth: int) -> Iterable[tuple[_Path, Sequ
 
 
 def replaced(data: Json, path: Sequence[str], items: list[Json]) -> Json:
-    """The answer with other items in its list."""
+    """Return the answer with other items in its list."""
     if not path or not isinstance(data, Mapping):
         return items
     changed = {**data, path[0]: replaced(data[path[0]], path[1:], items)}
@@ -224,13 +226,11 @@ def _known(steps: _Path, path: _Path, items: Sequence[Json], get: _Get, columns:
         if not items or any(get(item, one) is not _MISSING for item in items):
             return one
     told = paths_in(items) if columns is None else [bounded(name, 80) for name in columns[:_MAX_TOLD]]
-    raise ChoiceError(
-        f"no item has '{bounded('.'.join(steps), 80)}'; there are: {', '.join(told) or 'no named members'}"
-    )
+    raise ChoiceError(f"no item has '{bounded('.'.join(steps), 80)}'; paths of the items: {', '.join(told) or 'none'}")
 
 
 def paths_in(value: Json) -> list[str]:
-    """The paths there are in a value, those of plain values, bounded."""
+    """Return the paths of the plain values in a value, bounded."""
     found: dict[str, None] = {}
     waiting: list[tuple[Json, str, int]] = [(value, "", 0)]
     for node, path, depth in waiting:
@@ -278,7 +278,7 @@ def _in_order(first: _Ordered, second: _Ordered, compare: str) -> bool:
 
 
 def _alike(value: Any) -> Any:
-    """A value as it is compared: numbers as such, also those that are written as text; nothing equals an object."""
+    """Return a value for comparison: numbers as such, also those that are written as text; nothing equals an object."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, (int, float)):
@@ -292,7 +292,7 @@ def _alike(value: Any) -> Any:
 
 
 def _sorted(items: list[Json], read: Callable[[Json], Any], *, falling: bool) -> list[Json]:
-    """Items by a value: numbers before texts, those that have none last, whatever the direction."""
+    """Sort items by a value: numbers before texts, items without a value last, for both directions."""
     kinds: dict[str, list[tuple[Any, Json]]] = {"number": [], "text": [], "other": []}
     for item in items:
         value = _alike(read(item))

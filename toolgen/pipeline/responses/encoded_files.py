@@ -22,7 +22,7 @@ from toolgen.model.schema import Json, Schema
 __all__ = ["MAX_FILES", "EncodedFile", "completed", "declared_names", "taken_out"]
 
 MAX_FILES = 100
-"""How many files of one answer are kept: what comes behind them is only counted."""
+"""Maximum number of files that are stored for one answer: later ones are only counted."""
 
 _SHORTEST = INLINE * 4 // 3
 _PLAIN = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\Z")
@@ -30,20 +30,20 @@ _URL_SAFE = re.compile(r"[A-Za-z0-9_-]+={0,2}\Z")
 _HEX = re.compile(r"(?:[0-9a-f]+|[0-9A-F]+)\Z")
 _UPPER, _LOWER, _NO_LETTER = re.compile("[A-Z]"), re.compile("[a-z]"), re.compile("[0-9+/]")
 _OPAQUE = re.compile(r"token|cursor|next|continu|marker|signature|credential|secret|jwt|etag", re.IGNORECASE)
-"""Names of members that hold encoded bytes which are given back as they are, and are no files."""
+"""Names of members with encoded bytes that callers send back unchanged; they are not files."""
 _PREFIX = re.compile(r"data:([^,;]{0,200})(?:;[^,;]{0,100}){0,4};base64,", re.IGNORECASE)  # RFC 2397
 _FORMATS = frozenset({*PICTURES, "application/pdf", "application/zip"})
-"""Formats that no token has: base64 of these is a file whatever its alphabet, its length and the name of its member are."""
+"""Formats that no token has: base64 of these is a file for any alphabet, length and member name."""
 _HEAD = re.compile(r"\s*(?:[A-Za-z0-9+/_-]{4}\s{0,2}){16}")
 _WINDOW = _SHORTEST // 2
 _RUN = re.compile(
     r"(?<![A-Za-z0-9+/_-])(?:(?:[A-Za-z0-9+/]{60,76}+(?:\r?\n|(?:\\r)?\\n)){16,}+[A-Za-z0-9+/]{0,76}|[A-Za-z0-9+/_-]{1366,}+)={0,2}"
 )
-"""Base64 among other words, in one line or in those of MIME, whose line breaks JSON in a text has as escapes."""
+"""Base64 among other words, in one line or in lines of MIME, whose breaks are escapes in a JSON text."""
 _URL_BEFORE = re.compile(r"://[^\s\"'<>\\()\[\]{}|,;]*\Z")
 _PART_ENDS = (".", "%", "-----\n", "-----\r\n", "-----\\n", "-----\\r\\n")
 _PREFIX_REACH, _NAME_REACH, _WORD_REACH = 600, 32, 2_048
-"""How many characters before a run are looked at: for a `data:` URL, for the name of a member, and for the URL that it is a part of."""
+"""Numbers of characters before a run that are checked: for a `data:` URL, for the name of a member, and for the URL that contains it."""
 _BREAK = re.compile(r"\s|(?:\\r)?\\n")
 _OBJECT = frozenset({"base64", "media_type", "filename"})
 _MAX_DEPTH = 200
@@ -52,8 +52,8 @@ _NESTED = (str, dict, list, tuple)
 
 
 class EncodedFile(Struct, kw_only=True):
-    """File that was taken out of an answer, in which it was `written`. `place` is the object in the answer now; the caller reads what
-    is put into it."""
+    """File that was removed from an answer, in which it was `written`. `place` is the object in the answer now; fill it in to show the
+    file."""
 
     written: str
     body: bytes
@@ -63,7 +63,7 @@ class EncodedFile(Struct, kw_only=True):
 
 
 def declared_names(schema: Schema | None) -> frozenset[str]:
-    """The names of members that a schema declares to be base64 (`format: byte`, `contentEncoding: base64`), wherever they are in it."""
+    """Return the names of members that a schema declares to be base64 (`format: byte`, `contentEncoding: base64`), at any depth."""
     names: set[str] = set()
     todo: list[object] = [schema]
     while todo:
@@ -100,7 +100,8 @@ def taken_out(data: Json, declared: Set[str] = frozenset()) -> tuple[Json, list[
 
 
 def completed(data: Any, name: Callable[[Mapping[str, Json]], str]) -> Json:
-    """The data of `taken_out`, once its places are filled in, with the texts that held files: `name` names each file in them."""
+    """Return the data of `taken_out` after its places were filled in, with the texts that contained files: `name` names each file in
+    them."""
     match data:
         case _SplitText(parts=parts):
             return "".join(part if isinstance(part, str) else name(part) for part in parts)
@@ -114,7 +115,7 @@ def completed(data: Any, name: Callable[[Mapping[str, Json]], str]) -> Json:
 
 
 class _SplitText(Struct):
-    """A text that held files, in its parts."""
+    """Text that contained files, in its parts."""
 
     parts: list[str | dict[str, Json]]
 
@@ -170,7 +171,7 @@ class _Search:
         for start, stop, media_type, body in _runs(text, name):
             parts += [text[end:start], self._place(text[start:stop], body, media_type, "")]
             end = stop
-        # Where a schema wants a text there is one again: its author expects no object in its place.
+        # If a schema wants a text, the replacement is a text: its author expects no object in its place.
         made: Any = _SplitText(parts=[*parts, text[end:]])
         return made if parts else text
 
@@ -235,7 +236,7 @@ def _runs(text: str, name: str) -> Iterator[tuple[int, int, str, bytes]]:
 
 
 def _prefix_before(text: str, start: int) -> re.Match[str] | None:
-    """The beginning of a `data:` URL that ends where a run begins."""
+    """Return the beginning of a `data:` URL that ends where a run begins."""
     if not text.endswith(",", 0, start):
         return None
     reach = max(0, start - _PREFIX_REACH)
@@ -258,7 +259,7 @@ def _decoded(text: str, *, certain: bool, opaque: bool = False) -> bytes | None:
 
 
 def _by_format(text: str) -> bytes | None:
-    """The bytes of base64 that begins as a known format does, in whatever alphabet and lines, also where its end is cut off."""
+    """Return the bytes of base64 that begins like a known format, in any alphabet and lines, even if its end is cut off."""
     if (found := _HEAD.match(text)) is None:
         return None
     head = "".join(found[0].split()).replace("-", "+").replace("_", "/")
@@ -276,10 +277,10 @@ def _by_format(text: str) -> bytes | None:
 
 
 def _strictly_decoded(text: str, *, certain: bool) -> bytes | None:
-    """The bytes of a text that is base64 by how it is written; None for any other.
+    """Return the bytes of a text that is base64 by its form; None for any other.
 
-    `certain`: it says of itself that it is, or its description does. Otherwise a text is taken for base64 if it has both cases and a digit
-    or a sign of base64, as encoded bytes have; hexadecimal digits, sequences of letters and tokens in the alphabet of URLs are none.
+    `certain`: the text or its description states that it is base64. Otherwise a text is treated as base64 if it has both cases and a digit
+    or a sign of base64, like encoded bytes; hexadecimal digits, sequences of letters and tokens in the alphabet of URLs are not.
     """
     text = text.strip()
     if not _PLAIN.match(text):
@@ -288,7 +289,7 @@ def _strictly_decoded(text: str, *, certain: bool) -> bytes | None:
         text = text.replace("-", "+").replace("_", "/")
     lines = text.split()
     if len(lines) > 1 and (len(set(map(len, lines[:-1]))) > 1 or len(lines[-1]) > len(lines[0])):
-        return None  # MIME's lines are of one length, but for the last (RFC 2045, section 6.8)
+        return None  # MIME's lines have the same length, except for the last (RFC 2045, section 6.8)
     text = "".join(lines)
     stripped = text.rstrip("=")
     padded = len(text) > len(stripped)

@@ -19,7 +19,7 @@ __all__ = ["has_cursor", "joined_lists", "more_behind", "more_of_page"]
 _MAX_DEPTH: Final = 6
 _ROWS: Final = (
     "ORDER BY gives a cursor for the next rows, and with LIMIT the largest or smallest of all; "
-    "count, sum or group what is only to be counted"
+    "use count, sum or GROUP BY if you only need numbers"
 )
 
 
@@ -65,7 +65,7 @@ def more_behind(
 ) -> More | None:
     """Return the items after an answer that has a cursor or was cut to a number of rows, before which `before` items were read.
 
-    How many were read so far is not known of an answer to arguments with a cursor.
+    If the arguments contain a cursor, the number of items that were read before is unknown.
     """
     more = _behind(tool, result)
     if more is None or more.read is None or more.arguments is None:
@@ -89,7 +89,7 @@ def _behind(tool: Tool, result: Success) -> More | None:
 
 
 def _counted(data: Json, depth: int) -> tuple[int | None, int | None]:
-    """The total that a connection says, and how many items it has; of the first that is found."""
+    """Return the total that a connection states, and its number of items, for the first connection that is found."""
     if not isinstance(data, Mapping) or depth > _MAX_DEPTH:
         return None, None
     shown = next((len(items) for name in ("edges", "nodes") if isinstance(items := data.get(name), list)), None)

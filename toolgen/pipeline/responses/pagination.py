@@ -45,7 +45,7 @@ _PAGES = frozenset({"page", "pagenumber", "pageno", "pagenum", "pageindex", "cur
 _OFFSETS = frozenset({"offset", "skip", "start", "startat", "startindex", "pageoffset", "from"})
 _MOMENTS = frozenset(
     {"start", "from"}
-)  # which often are times, so their description must state that they count from the beginning
+)  # these often are times, so their description must state that they count from the beginning
 _SIZES = frozenset(
     {
         "limit",
@@ -107,7 +107,7 @@ _MAX_TOKEN_LENGTH = 4096
 
 
 class Paging(Struct, frozen=True, kw_only=True):
-    """The arguments of a tool that choose its page, by kind; "" for one it does not have. `names` is every one by its wire name."""
+    """Arguments of a tool that choose its page, by kind; "" for a missing one. `names` has each by its wire name."""
 
     cursor: str
     page: str
@@ -185,7 +185,7 @@ class Paging(Struct, frozen=True, kw_only=True):
                 token = str(token)
             if isinstance(token, str) and 0 < len(token) <= _MAX_TOKEN_LENGTH and not _URL.match(token):
                 return {self.cursor: token} if token != arguments.get(self.cursor) else None
-        # Stripe and those like it: the id of the last item is the cursor, as long as there is more.
+        # Cursor of Stripe and similar APIs: the id of the last item, as long as there is more.
         last = items[-1] if items else None
         if (
             any(told.get(name) is True for name in _MORE)
@@ -235,7 +235,7 @@ class Paging(Struct, frozen=True, kw_only=True):
 
 
 NO_LINK = "-"
-"""In place of a next link where an answer has links and none of them is one: that was the last page."""
+"""Marker for an answer that has links, but no next link: it was the last page."""
 
 
 def paging_of(tool: Tool) -> Paging | None:
@@ -293,7 +293,7 @@ class Pagings:
         self._known: dict[str, Paging | None] = {}
 
         self.paged: dict[str, bool] = {}
-        """Whether a tool is read and has pages, by its digest: for the path of calls, which asks no function for it."""
+        """Whether a tool is read-only and has pages, by its digest: call plans look it up without a function call."""
 
     def of(self, tool: Tool) -> Paging | None:
         """Return the paging of a tool, or None if its answers are not pages."""
@@ -372,7 +372,7 @@ def told_of(data: Json) -> dict[str, Json]:
 
 
 def _plain(link: Json) -> Json:
-    """A link that is an object, as HAL writes it, as the text it holds."""
+    """Return the target of a link that is an object, as in HAL."""
     return (
         next((link[name] for name in ("href", "url", "cursor") if name in link), link)
         if isinstance(link, Mapping)

@@ -13,13 +13,13 @@ from toolgen.model.schema import Json
 __all__ = ["Piece", "Position", "cut", "path_text", "size_of", "size_within"]
 
 Position = tuple[str | int, ...]
-"""Where a piece begins: the keys and indices that lead there; in a long text, how many of its characters came before."""
+"""Start of a piece: the keys and indices that lead there; in a long text, the number of characters before it."""
 _MIN = 64
-_FEW = 8  # members of which each is measured by itself
+_FEW = 8  # maximum members that are measured one by one
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """A part of a value, in the containers it stood in, and where the next one begins; None behind the last."""
+    """Part of a value, within its containers, and the start of the next part; None after the last."""
 
     value: Json
     after: Position | None
@@ -29,7 +29,7 @@ def cut(value: Json, most: int, start: Position = (), *, longer: bool = False) -
     """Cut a piece of about `most` bytes from a value, beginning at `start`. Raises `ValueError` if the value has no such position.
 
     An element is divided only if it is longer than a whole piece. Objects and arrays keep their order, and continue in the next piece with
-    the remaining members. `longer` says that the value is known to be longer than `most`.
+    the remaining members. `longer`: the value is known to be longer than `most`.
     """
     return _cut(value, max(most, _MIN), start, 0, longer=longer)
 
@@ -67,9 +67,9 @@ def _cut(value: Json, most: int, start: Position, depth: int, *, longer: bool) -
 
 
 def _fitting(items: Sequence[Json], first: int, most: int) -> tuple[Sequence[Json], int]:
-    """The items from `first` on that fit into `most` bytes together, each with a comma, and their size.
+    """Return the items from `first` that fit into `most` bytes together, each with a comma, and their size.
 
-    They are measured by runs, first twice and then half as long as the one before.
+    They are measured in runs, the first twice, later ones half as long as the one before.
     """
     at, run, size, grows = first, 1, 0, True
     while run and at < len(items):
@@ -93,9 +93,9 @@ def _fill(
     room: int,
     begun: bool = False,
 ) -> Position | None:
-    """Put items, each with the size of its key, into `shown` until it is full. Returns where the next piece begins.
+    """Put items, each with the size of its key, into `shown` until it is full. Returns the start of the next piece.
 
-    At least one item is taken. `begun` says that items before these were.
+    At least one item is used. `begun`: there were items before these.
     """
     for key, item, overhead in items:
         size = size_within(item, most) + overhead if not below else most + 1
@@ -149,7 +149,7 @@ def size_within(value: Json, most: int) -> int:
 
 
 def _size_of_items(items: Sequence[Json], most: int) -> int:
-    """`size_within` of a long list, whose items are measured by runs, each twice as long as the one before."""
+    """Return `size_within` of a long list, whose items are measured in runs, each twice as long as the one before."""
     at, run, size = 0, 1, 1
     while at < len(items) and size <= most:
         part = items[at : at + run]
@@ -159,6 +159,6 @@ def _size_of_items(items: Sequence[Json], most: int) -> int:
 
 
 def path_text(position: Position) -> str:
-    """A position as a JSONPath (RFC 9535, section 2.7), bounded."""
+    """Return a position as a JSONPath (RFC 9535, section 2.7), bounded."""
     steps = (f"[{step}]" if isinstance(step, int) else f"['{bounded(step, 80)}']" for step in position)
     return bounded("$" + "".join(steps), 300)

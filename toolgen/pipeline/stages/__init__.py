@@ -1,1 +1,1 @@
-"""The stages of a call, one module a stage."""
+"""Stages of a call, with a module for each."""

@@ -33,13 +33,13 @@ from toolgen.state.shared_histories import OptimisticTransaction, SharedHistorie
 
 __all__ = ["UNCOUNTED", "AccessStage", "CallHistory", "RedactStage", "imagined"]
 
-UNCOUNTED = Refused(error=unavailable("what was called before cannot be known now, so nothing was sent"))
-_QUOTED = "the tool failed, and what it says is withheld: the policy redacts fields of its answers"
+UNCOUNTED = Refused(error=unavailable("earlier calls cannot be read now, so nothing was sent"))
+_QUOTED = "the tool failed, and its message is withheld: the policy redacts fields of its answers"
 _logger = logging.getLogger(__name__)
 
 
 class CallHistory(Struct, frozen=True, kw_only=True):
-    """The histories as one policy uses them; `labels` has what each tool sets."""
+    """Histories of calls under one policy; `labels` has the labels that each tool sets."""
 
     histories: Histories | SharedHistories
     clock: Clock
@@ -51,7 +51,8 @@ class CallHistory(Struct, frozen=True, kw_only=True):
         return replace(self, dry=True)
 
     def turn(self, call: Call) -> AbstractAsyncContextManager[OptimisticTransaction] | None:
-        """The turn in which a call is to be decided, and decided again until it is committed; None where no other process counts along."""
+        """Return the turn in which a call is decided, and decided again until it is committed; None if no other process shares the
+        history."""
         histories = self.histories
         return histories.turn(parties(call.principal), call.session) if isinstance(histories, SharedHistories) else None
 
@@ -70,7 +71,7 @@ class CallHistory(Struct, frozen=True, kw_only=True):
         )
 
     def begin(self, call: Call, tool: Tool, arguments: JsonObject, readings: Readings | None) -> None:
-        """Counts a tool of a call, for each of its parties, from the moment it may be called: two that race see each other."""
+        """Count a tool of a call, for each of its parties, before it is called: concurrent calls see each other."""
         if self.dry:
             return
         numbers = arguments if readings is None else amounts(readings, arguments)
@@ -225,7 +226,7 @@ class AccessStage(Struct, frozen=True, kw_only=True):
 
 
 class _Allowed:
-    """Step for calls that the rules allow whatever their arguments: all that is left is to count them."""
+    """Step for calls that the rules allow with any arguments: they only have to be counted."""
 
     __slots__ = ("_earlier", "_read", "_rule", "_stage")
 
@@ -262,7 +263,7 @@ class RedactStage(Struct, kw_only=True):
         return self.applied(call, result) if hides or call.document is not None else result
 
     def idle(self, tool: Tool) -> bool:
-        """Return True if the policy hides nothing in the tool's answers, whatever the arguments."""
+        """Return True if the policy hides nothing in the tool's answers, for any arguments."""
         return self._of(tool) is None and not tool.takes_documents
 
     def prepared(self, tool: Tool) -> Prepared:
@@ -270,7 +271,7 @@ class RedactStage(Struct, kw_only=True):
         return None if self.idle(tool) else GENERAL
 
     def applied(self, call: Call, result: Result) -> Result:
-        """The result without what is hidden."""
+        """Return the result without the hidden fields."""
         # The answer to a document is redacted like answers of the tools of its root fields.
         for tool in (call.tool, *(call.document.tools if call.document is not None else ())):
             result = self._redacted(tool, result)

@@ -1,4 +1,4 @@
-"""The stage where people agree to a call: which of them, how many, and to exactly what their answer is bound."""
+"""Approval stage: which people have to approve a call, how many, and the digest that binds their answer to exactly this call."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def _unchecked(_: Call) -> Error | None:
 
 
 class ApproveStage(Struct, frozen=True, kw_only=True):
-    """Approval stage. A call passes if no rule asks, or if it carries the approval of exactly itself; otherwise the approvers are asked.
+    """Approval stage. A call passes if no rule asks, or if it has an approval for exactly this call; otherwise the approvers are asked.
 
     `roles` and `quorum` are those of the policy, for rules without their own. `answerable` returns True if enough people could answer for a
     caller; the caller and the user it acts for do not count. With too few, the call is cancelled. `exchanged` returns True if a call is
@@ -125,7 +125,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
         )
         if call_context.caller_connection.cancel_requested:
             return Cancelled(
-                error=Error(code="cancelled", message="the caller called this call off", rule=call_context.rule)
+                error=Error(code="cancelled", message="the caller cancelled this call", rule=call_context.rule)
             )
         if self.remembers:
             try:
@@ -164,7 +164,7 @@ def needs_of(consents: Sequence[Consent], roles: frozenset[str], quorum: int) ->
 
 
 def asking_rules(call_context: CallContext) -> tuple[str, ...]:
-    """The names of all rules that want people to agree to a call, in order."""
+    """Return the names of all rules that require approval, in order."""
     return tuple(sorted({call_context.rule, *(consent.rule for consent in call_context.consents)} - {""}))
 
 
@@ -201,7 +201,7 @@ def given_approval(call: Call) -> str:
 
 
 def scope_digest(principal: Principal, tool: Tool, scope_hash: str) -> str:
-    """`sha256:…` over the same but the arguments."""
+    """Return `sha256:…` over the same data without the arguments."""
     return digest(
         {
             "principal": party_digested(principal),
@@ -230,7 +230,7 @@ def party_digested(principal: Principal | None) -> object:
 
 
 def stale(call_context: CallContext) -> Refused:
-    """The call is not the one that was asked for any more."""
+    """Return the result of a call that differs from the approved one."""
     return Refused(error=Error(code="expired", message=STALE, rule=call_context.rule))
 
 
@@ -238,8 +238,8 @@ def _unanswerable(call_context: CallContext) -> Cancelled:
     return Cancelled(
         error=Error(
             code="cancelled",
-            message="a person would have to agree to this call, and nobody can be asked",
-            suggestion="a reviewer can allow it in the policy, or name under approvals: who may agree",
+            message="a person has to approve this call, and nobody can be asked",
+            suggestion="a reviewer can allow it in the policy, or list approvers under approvals:",
             rule=call_context.rule,
         )
     )
@@ -249,9 +249,9 @@ def _unkept_token(call_context: CallContext) -> Refused:
     return Refused(
         error=Error(
             code="forbidden",
-            message="a person would have to agree to this call, and it acts upstream by its caller's own token, which is not kept while it "
+            message="a person has to approve this call, and it uses its caller's own token upstream, which is not stored while it "
             "waits; nobody was asked",
-            suggestion="the author of the policy can allow it without approval, or give its callers a credential of the system's own",
+            suggestion="the author of the policy can allow it without approval, or configure a credential of the system for its callers",
             rule=call_context.rule,
         )
     )

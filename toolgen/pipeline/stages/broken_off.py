@@ -1,4 +1,4 @@
-"""Outcomes of calls that broke off: the record could not be written, the gateway ran out of time, or it failed."""
+"""Outcomes of aborted calls: the record could not be written, the gateway ran out of time, or it failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["DISCONNECTED", "UNAVAILABLE", "cut_off", "failed_inside", "not_await
 DISCONNECTED = Error(
     code="cancelled",
     message="Cancelled: the client disconnected.",
-    suggestion="make the call again if its answer is still wanted",
+    suggestion="make the call again if you still need its answer",
 )
 UNAVAILABLE = Refused(
     error=fault_error(AuditError(""), "the call was not made, because its record could not be written")
@@ -46,11 +46,11 @@ def not_awaited(call: Call, *, cancel_requested: bool, begun: bool) -> Cancelled
     if not cancel_requested:
         return Cancelled(error=DISCONNECTED)
     if call.tool.effect is Effect.READ or not begun:
-        return Cancelled(error=Error(code="cancelled", message="the caller called this call off"))
+        return Cancelled(error=Error(code="cancelled", message="the caller cancelled this call"))
     return Failed(
         error=Error(
             code="outcome_unknown",
-            message="the caller called this call off when it had been sent; it may or may not have taken effect",
+            message="the caller cancelled this call after it had been sent; it may or may not have taken effect",
             suggestion="find out what happened before trying again",
         )
     )
@@ -61,7 +61,7 @@ def unrecorded(result: Result) -> Result:
     match result:
         case Success() | Failed() if not (isinstance(result, Failed) and result.delivery.unsent):
             message = "the call was made, but its outcome could not be recorded, so it is withheld"
-            suggestion = "do not repeat this call; ask the operator of the gateway what became of it"
+            suggestion = "do not repeat this call; ask the operator of the gateway for its outcome"
             return Failed(error=Error(code="outcome_unknown", message=message, suggestion=suggestion))
         case _:
             return UNAVAILABLE
@@ -70,7 +70,7 @@ def unrecorded(result: Result) -> Result:
 def failed_inside(call: Call, error: Exception) -> Failed:
     """Return the outcome of a call that failed inside the gateway."""
     message = "call %s failed inside the gateway: %s"
-    _logger.error(message, call.id, place_of(error))  # its text may quote anything
+    _logger.error(message, call.id, place_of(error))  # its text may quote any data
     return Failed(error=Error(code="internal", message=f"the gateway failed ({type(error).__name__})"))
 
 

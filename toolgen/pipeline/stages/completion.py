@@ -33,7 +33,7 @@ class Completion(Struct, frozen=True, kw_only=True):
     results: ResultsStage | None = None
 
     async def __call__(self, call: Call, result: Result, call_context: CallContext, duration_ms: float) -> Result:
-        """The result as its caller is told it. Its entry is durable before, and an answer without one is withheld."""
+        """Return the result as its caller may see it. Its entry is durable before; an answer without an entry is withheld."""
         result = self.redact.applied(call, result)
         if self.results is not None:
             result = await self.results.answered(call, result, call_context)
@@ -42,6 +42,6 @@ class Completion(Struct, frozen=True, kw_only=True):
         if isinstance(result, Success) and self.earlier is not None:
             try:
                 await self.earlier.complete(call)
-            except StateError as error:  # rules that ask for an earlier success do not see this one
+            except StateError as error:  # rules that require an earlier success do not see this one
                 _logger.error("call %s is not counted as one that succeeded: %s", call.id, error)  # noqa: TRY400
         return await self.record.complete(call, call_context, result, duration_ms)

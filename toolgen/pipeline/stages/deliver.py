@@ -36,7 +36,7 @@ _MAX_LENGTH = 262_144
 
 
 class Promises:
-    """Output schemas, each compiled at the first answer. Answers above a size limit are not validated."""
+    """Output schemas of tools, each compiled at the first answer. Answers above a size limit are not validated."""
 
     def __init__(self) -> None:
         self._validators: dict[str, jsonschema_rs.Validator | None] = {}
@@ -73,8 +73,8 @@ class AccountQueue(Protocol):
 
 
 class Deliver(Struct, frozen=True, kw_only=True):
-    """Executes the call with the executor of its source. A read is ended if its caller disconnects; a write that has begun runs to its
-    end. A call whose caller has disconnected before is not begun."""
+    """Execution of the call by the executor of its source. A read ends if its caller disconnects; a write that has begun runs to its end. A
+    call whose caller disconnected before is not started."""
 
     executors: Mapping[str, Executor]
     policy_digest: str = ""
@@ -112,10 +112,10 @@ class Deliver(Struct, frozen=True, kw_only=True):
             if isinstance(written, Failed):
                 return written
             call = written
-        # Nothing can have changed when a call that reads is ended half-way. A session that reads is rolled back in any case.
+        # Ending a call that only reads changes nothing. A session that reads is rolled back in any case.
         ends_early = call.tool.effect is Effect.READ
         if call.tool.sends_request:
-            if call_context.redacts:  # the answer may come in pieces, and be a long file
+            if call_context.redacts:  # the answer may come in parts, and be a long file
                 call = replace(
                     call,
                     line=call.line
@@ -144,8 +144,8 @@ class Deliver(Struct, frozen=True, kw_only=True):
         ends_early: bool,
         asked: Call | None = None,
     ) -> Result:
-        """Run an executor for as long as its caller waits, or to the end of a call that must not `end early`. `asked` is the call as it
-        can be kept, if that is another."""
+        """Run an executor for as long as its caller waits, or to the end if the call must not `end early`. `asked` is the call to keep, if
+        that is another one."""
         result: Success | Failed | Refused
         caller_connection = call_context.caller_connection
         if call.principal.account:
@@ -195,7 +195,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """Returns the request that would be sent, and sends nothing."""
+    """Preview of a call: returns the request that would be sent, and sends nothing."""
 
     executors: Mapping[str, Executor]
 
@@ -216,7 +216,7 @@ async def checked_first(executors: Mapping[str, Executor], call: Call) -> Error 
             executor.preview(named_texts(call))
         return await executor.check(call) if isinstance(executor, ChecksFirst) else None
     except SecretError:
-        return None  # it may be there when people have agreed
+        return None  # the credential may be there when people have approved the call
     except ToolgenError as error:
         return failure(error)
 
@@ -237,7 +237,7 @@ def _failed(failed: Failed, call: Call) -> Result:
 
 
 def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed | Refused:
-    """A missing credential is a fault of the project's: say where in it."""
+    """A missing credential is a fault of the project: add its place in the configuration."""
     if isinstance(result, Failed) and result.error.code == SecretError.code:
         message = f"{result.error.message} (sources.{call.tool.source}.auth in toolgen.yaml)"
         return replace(result, error=replace(result.error, message=message))

@@ -1,8 +1,8 @@
-"""Joining of equal calls: a call that equals a waiting one is not asked about, and not made, a second time.
+"""Joining of equal calls: a call that equals a waiting one is not approved, and not made, a second time.
 
-Equal are calls of the same principal to the same tool with the same arguments that change something, or that a person has to approve. A
-call joins another one while that waits for a person or a device, or continues without its client, and for a minute after its end, unless
-its outcome has been read. Calls with an idempotency key, and calls inside of another, join none.
+Equal calls are calls of the same principal to the same tool with the same arguments that change something or need approval. A call joins
+another one while that waits for a person or a device, or continues without its client, and for a minute after its end, unless its outcome
+has been read. Calls with an idempotency key, and calls within another call, join none.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ __all__ = ["HELD_S", "EqualCallsStage", "StandingCalls"]
 
 _logger = logging.getLogger(__name__)
 HELD_S = 8 * 86_400.0
-"""How long the name of a call that is kept is held at most: a day longer than a call may wait."""
+"""Maximum time that the name of a stored call is held: a day longer than a call may wait."""
 _BEGIN_S = 60.0
-"""How long a call may take to be kept from when it may be left, or asked about."""
+"""Maximum time from a disconnect, or a question, until the call is stored."""
 _LOOK_S = 0.05
 _MAX_RELEASED = 10
 _WAITS = frozenset({"approval_required", "deferred"})
 
 
 class StandingCalls(Protocol):
-    """The calls that are kept while they wait.
+    """Calls that are stored while they wait.
 
     A protocol, because the gateway implements it, which the pipeline must not import.
     """
@@ -76,7 +76,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
         return self._joined(self.calls, call, call_context, proceed, asks=asks)
 
     def prepared(self, tool: Tool) -> Prepared:
-        """Return a step that lets reads on that no rule asks about. Other calls may be equal to one that waits."""
+        """Return a step that passes reads that no rule asks about. Other calls may be equal to a waiting one."""
         if self.calls is None:
             return None
         return PreparedStage(unasked) if tool.effect is Effect.READ else GENERAL
@@ -84,7 +84,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
     async def _joined(
         self, calls: EqualCalls, call: Call, call_context: CallContext, proceed: Next, *, asks: bool
     ) -> Result:
-        """The pending answer of an equal call, or the call itself."""
+        """Return the pending answer of an equal call, or make the call."""
         caller_connection = call_context.caller_connection
         try:
             call = replace(call, equal=self._name(call, asks=asks))
@@ -105,7 +105,9 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
             call_context.replays = other
             return Pending(
                 error=Error(
-                    code=cast(ErrorCode, code), message=f"an equal call, {other}, waits already", rule=call_context.rule
+                    code=cast(ErrorCode, code),
+                    message=f"an equal call, {other}, is already waiting",
+                    rule=call_context.rule,
                 )
             )
         return await (self._held(calls, call, call_context, proceed) if seconds else proceed(call, call_context))
@@ -129,13 +131,13 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
                 if caller_connection.disconnected():
                     return "", "left"
                 caller_connection.follows = True
-                await asyncio.sleep(_LOOK_S)  # its caller waits for it, or it is kept in a moment
-            return "", ""  # another call holds the name for calls that do not have it
+                await asyncio.sleep(_LOOK_S)  # its caller waits for it, or it is stored soon
+            return "", ""  # another call holds the name for calls without approval
         finally:
             caller_connection.follows = False
 
     async def _held(self, calls: EqualCalls, call: Call, call_context: CallContext, proceed: Next) -> Result:
-        """The call itself, which holds its name: for as long as it is kept, or until it has ended."""
+        """Make a call that holds its name: while it is stored, or until it has ended."""
         try:
             result = await proceed(call, call_context)
         except Exception:
@@ -149,12 +151,12 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
         try:
             await (calls.hold(call.equal, call.id, HELD_S) if kept else calls.release(call.equal, call.id))
         except StateError as error:
-            self.told.say(f"which call others are equal to cannot be kept: {error}")
+            self.told.say(f"the call that equal calls join cannot be stored: {error}")
 
     def _name(self, call: Call, *, asks: bool) -> str:
         """Return the name that equal calls share, a keyed digest. A call that needs approval is equal only under the same policy for it."""
         principal, scope_hash = call.principal, self.scope_hash(call.principal, call.tool) if asks else ""
-        # A call that waits ends when the key or certificate that it came with is revoked.
+        # A waiting call ends when the key or certificate that it came with is revoked.
         proof = principal.proof or CredentialProof()
         who = [
             list(parties(principal)),

@@ -1,4 +1,4 @@
-"""The stages that only judge: each asks one guard and lets the call on, or turns the verdict into a result."""
+"""Guard stages: each asks one guard and passes the call, or turns the verdict into a result."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ __all__ = [
 ]
 
 SqlGuard = Callable[[Call], Awaitable[Statement | Database | DatabaseDescription | Deny]]
-"""Checks a call to a SQL tool: the statement to run, the part of the database to describe, or a refusal."""
+"""Function that checks a call to a SQL tool: it returns the statement to run, the part of the database to describe, or a refusal."""
 _NO_INDEX = Deny(
     rule="graphql",
-    reason="the manifest holds no index of this schema",
+    reason="the manifest has no index of this schema",
     suggestion="run `toolgen build` to write it again",
 )
 
 _logger = logging.getLogger(__name__)
 _WRITES = Consent(rule="sql:writes")
-_UNREAD = unavailable("whether calls like this are paused cannot be read now, so nothing was sent", rule="pause")
+_UNREAD = unavailable("pauses cannot be read now, so nothing was sent", rule="pause")
 
 
 class PauseStage(Struct, frozen=True, kw_only=True):
@@ -120,7 +120,7 @@ class ArgumentsStage(Struct, kw_only=True):
             error=Error(
                 code="validation",
                 message="; ".join(faults),
-                suggestion="correct the arguments and call again; the tool's input schema says what it takes",
+                suggestion="correct the arguments by the tool's input schema and call again",
                 rule="arguments",
             )
         )
@@ -198,7 +198,7 @@ class InspectStage(Struct, frozen=True, kw_only=True):
             answer: tuple[Call, Verdict] | Deny = _NO_INDEX
         elif isinstance(read := await guard.read(call), Deny) or turns is None:
             answer = guard.judge(call, read, notes)
-        else:  # its root fields are calls that others must see, and each was decided by what others left
+        else:  # its root fields are calls that others count, and each was decided by the calls before it
             try:
                 async with turns as turn:
                     while True:
@@ -231,16 +231,14 @@ class InspectStage(Struct, frozen=True, kw_only=True):
         guard = self.guards.get(call.tool.source)
         if guard is None:
             return refused(
-                Deny(
-                    rule="sql", code="sql_refused", reason=f"the policy opens no table of {call.tool.source} to anybody"
-                )
+                Deny(rule="sql", code="sql_refused", reason=f"the policy opens no table of {call.tool.source}")
             )
         answer = await guard(call)
         match answer:
             case Statement():
                 call_context.sql = answer.sql
                 if answer.writes:
-                    # Whatever a rule says: a person agrees to every change.
+                    # For any rule: every change has to be approved by a person.
                     call_context.consents = call_context.consents if call_context.verdict == "ask" else (_WRITES,)
                     call_context.verdict, call_context.rule = "ask", _WRITES.rule
                 return replace(call, statement=answer)

@@ -38,21 +38,21 @@ LEASE_S = 10.0
 MAX_SIZE = 262_144
 MAX_EACH = 10_000
 _MAX_WAIT_S = 30.0
-_POLL_S = 0.2  # the store does not tell which process has the claim
+_POLL_S = 0.2  # seconds between two checks of a claim; the store does not tell which process has it
 UNDONE = frozenset(
     {"upstream_timeout", "upstream_unavailable", "secret_unavailable", "egress_refused", "validation", "rate_limited"}
 )
-"""Codes of calls that did nothing, or nothing that doing it again would add to: a key may be used again for the same call."""
+"""Codes of calls that had no effect, or whose effect would not be repeated: their key may be used again for the same call."""
 _LOST = Error(
     code="outcome_unknown",
-    message="the gateway stopped while it carried out the call with this key, and nobody knows how far it came",
+    message="the gateway stopped while it executed the call with this key, and its outcome is unknown",
     suggestion="find out what happened before trying again; `toolgen audit reconcile` lists the call",
 )
 
 
 _FORGOTTEN = Error(
     code="outcome_unknown",
-    message="this key was used for call {}, and how that ended was lost by the gateway's shared state; the audit record has it",
+    message="this key was used for call {}, whose outcome was lost by the gateway's shared state; the audit log has it",
     suggestion="find out what happened before trying again with another key",
 )
 
@@ -67,8 +67,8 @@ def key_digest(principal: Principal, tool: str, key: str) -> str:
 
 
 class LedgerStage(Struct, frozen=True, kw_only=True):
-    """Calls without a key pass. Of the calls with one key, the first continues; the others get its outcome, or an answer that it still
-    runs. A key belongs to one principal, one tool, and the arguments that it was first used with.
+    """Stage of idempotency keys. Calls without a key pass. Of the calls with one key, the first continues; the others get its outcome, or
+    an answer that it still runs. A key belongs to one principal, one tool, and the arguments that it was first used with.
 
     `secret` seals outcomes on disk; `redact` applies the redaction of the policy in force to an outcome.
     """
@@ -89,13 +89,13 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
                 # An approver may have changed the arguments: the key stays bound to those that the caller sent.
                 mine = replace(mine, arguments=known.arguments)
             if known is not None and known.call_id == call.id and known.status == "waiting":
-                await self.ledger.settle(mine)  # a person agreed to it
+                await self.ledger.settle(mine)  # a person approved it
         except CanonicalError:
-            return _refused("validation", "these arguments have no form that a key could be bound to")
+            return _refused("validation", "an idempotency key cannot be bound to these arguments")
         except StateError as error:
-            message = "the idempotency key of call %s could not be kept: %s"
+            message = "the idempotency key of call %s could not be stored: %s"
             _logger.error(message, call.id, place_of(error))  # noqa: TRY400 - the cause may quote values
-            return Refused(error=fault_error(error, "the idempotency key cannot be kept now, so nothing was sent"))
+            return Refused(error=fault_error(error, "the idempotency key cannot be stored now, so nothing was sent"))
         if known is None:
             return _refused("rate_limited", "too many idempotency keys of this caller are in use", KEPT_S)
         if known.arguments != mine.arguments:
@@ -103,7 +103,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
         if known.call_id != call.id:
             call_context.replays = known.call_id
         elif known.status != "ended":
-            return await self._carry(self.ledger, mine, call, call_context, proceed)  # the first with its key
+            return await self._carry(self.ledger, mine, call, call_context, proceed)  # the first call with its key
         return self.redact(call, self._told(known))
 
     def prepared(self, _tool: Tool) -> Prepared:
@@ -132,7 +132,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             try:
                 known = await ledger.claim(mine, now, most=MAX_EACH)
             except StateError:
-                if not approved:  # the call is refused, and may have its key all the same
+                if not approved:  # the call is refused, but its key stays valid
                     ledger.later.add(lambda: ledger.release(mine))
                 raise
             if known is None or known.call_id == mine.call_id or known.status != "running":
@@ -167,7 +167,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             try:
                 await ledger.settle(replace(mine, lease=await ledger.now() + LEASE_S))
             except StateError:
-                pass  # the next one may be in time
+                pass  # the next renewal may be in time
             except Exception as error:  # noqa: BLE001 - a lease that is not renewed would have its call taken for lost
                 _logger.error("the lease of call %s was not renewed: %s", mine.call_id, place_of(error))  # noqa: TRY400
 
@@ -189,12 +189,12 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
         try:
             await (ledger.release(mine) if settled is None else ledger.settle(settled))
         except StateError as error:
-            message = "how call %s ended is kept for its idempotency key once it can be: %s"
+            message = "the outcome of call %s will be stored for its idempotency key later: %s"
             _logger.error(message, mine.call_id, place_of(error))  # noqa: TRY400 - as above
             ledger.later.add(lambda: ledger.release(mine) if settled is None else ledger.settle(settled))
 
     def _sealed(self, claim: KeyClaim, result: Result) -> KeyClaim:
-        """The claim, ended. What was answered can be read with the log's key alone, and for this claim alone."""
+        """Return the ended claim. Its outcome can be read only with the log's key, and only for this claim."""
         nonce = secrets.token_bytes(12)
         body = _written(result)
         sealed = nonce + self._cipher(claim).encrypt(nonce, body, claim.call_id.encode())
@@ -214,14 +214,16 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             return Pending(
                 error=Error(
                     code="deferred",
-                    message=f"the call with this key, {claim.call_id}, is still under way",
+                    message=f"the call with this key, {claim.call_id}, is still running",
                     suggestion="ask again with the same key and arguments",
                 )
             )
         try:
             body = self._cipher(claim).decrypt(claim.outcome[:12], claim.outcome[12:], claim.call_id.encode())
         except (InvalidTag, ValueError):
-            return _refused("internal", f"how call {claim.call_id} ended cannot be read; the record has it")
+            return _refused(
+                "internal", f"the outcome of call {claim.call_id} cannot be read here; the audit log has it"
+            )
         return _read(body)
 
     def _cipher(self, claim: KeyClaim) -> AESGCM:
@@ -243,7 +245,7 @@ def _undone(failed: Failed, *, idempotent: bool) -> bool:
 
 
 class _Outcome(msgspec.Struct, omit_defaults=True):
-    """A result as it is kept."""
+    """Result in its stored form."""
 
     error: Error | None = None
     data: msgspec.Raw = msgspec.Raw(b"null")
@@ -278,7 +280,7 @@ def _written(result: Result) -> bytes:
         return written
     error = Error(
         code="response_too_large",
-        message=f"the call with this key was carried out, and its answer ({len(written)} bytes) was not kept: {MAX_SIZE} are the most",
+        message=f"the call with this key was executed, and its answer ({len(written)} bytes) was not stored: at most {MAX_SIZE} are",
         suggestion="do not make it again; read what it changed",
     )
     return msgspec.json.encode(_Outcome(error=error))

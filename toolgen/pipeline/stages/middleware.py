@@ -48,9 +48,9 @@ _logger = logging.getLogger("toolgen.middleware")
 Labelling = Callable[[Call, Sequence[str]], Awaitable[None]]
 """Sets labels of a call's session. Raises `StateError`."""
 Apart = Callable[[str, str, Callable[[], Any]], Awaitable[Any]]
-"""Runs plain code in a thread, where it may hang: for whom, as what, and the code."""
+"""Function that runs plain code in a thread, where it may hang: its arguments are the owner, a name, and the code."""
 _MAX_VIEWS = 4_096
-_MIN_SHOWS_S = 1.0  # for a catalog of hundreds of tools, on a busy machine
+_MIN_SHOWS_S = 1.0  # seconds for a catalog of hundreds of tools, on a busy machine
 
 
 class _UnusableError(Exception):
@@ -93,13 +93,13 @@ class Hook(Struct, frozen=True, kw_only=True):
             _logger.error("%s.shows raised %s", self.name, place_of(error))  # noqa: TRY400 - its text may quote anything
             return False
         if monotonic() > deadline:
-            _logger.error("%s.shows took longer than it may, so it shows nothing more of this catalog", self.name)
+            _logger.error("%s.shows exceeded its time limit, so it shows no more tools of this catalog", self.name)
             return False
         return shown
 
 
 _Asked = tuple[Hook, Callable[..., Any], bool]
-"""A hook, one of its functions, and whether that is asynchronous."""
+"""Hook, one of its functions, and whether that is asynchronous."""
 
 
 def _asked(hook: Hook, function: Callable[..., Any]) -> _Asked:
@@ -107,8 +107,8 @@ def _asked(hook: Hook, function: Callable[..., Any]) -> _Asked:
 
 
 class MiddlewareStage(Struct, kw_only=True):
-    """All checks of the project, the first one outermost. `again` are the guards that judge changed arguments, `shown` the arguments
-    without secrets, `recorded` the arguments of the audit log, `label` sets labels of a session."""
+    """Stage of the project's own checks, the first one outermost. `again` are the guards that judge changed arguments, `shown` the
+    arguments without secrets, `recorded` the arguments of the audit log, `label` sets labels of a session."""
 
     hooks: tuple[Hook, ...]
     again: tuple[Guard, ...] = ()
@@ -200,7 +200,7 @@ class MiddlewareStage(Struct, kw_only=True):
             return None
         hook = asked[0]
         call_context.notes += (_note(hook, "refused"),)
-        message = "a check of this gateway allows less than this document asks for"
+        message = "a check of this gateway does not allow all fields of this document"
         return Refused(
             error=Error(code="forbidden", message=message, suggestion=f"call {root.tool.name} instead", rule=hook.rule)
         )
@@ -229,7 +229,7 @@ class MiddlewareStage(Struct, kw_only=True):
         try:
             changes = decode_json(
                 encode_json(carried(dict(changes)))
-            )  # a copy: the judged arguments are those that are sent
+            )  # a copy, so that the judged arguments are those that are sent
         except Exception as error:  # noqa: BLE001 - the project's own classes
             return Refused(error=_failed(hook, call, error, call_context))
         properties = call.tool.input_schema.get("properties", {})
@@ -306,7 +306,7 @@ class MiddlewareStage(Struct, kw_only=True):
                     return await self.apart("middleware", hook.name, partial(function, *views))
             deadline = monotonic() + hook.timeout_s
             answer = await in_time(function(*views), deadline, hook.name)
-        except BaseException as error:  # whatever it is, but for the end of the call itself
+        except BaseException as error:  # any error, except for the end of the call itself
             ends = isinstance(error, asyncio.CancelledError) and task.cancelling() > cancelled
             if ends or isinstance(error, Exception):
                 raise
@@ -342,7 +342,7 @@ def _outside(gate: Hook) -> Refused:
         error=Error(
             code="outside_catalog",
             message="this tool is not in the catalog of this step",
-            suggestion="list the tools again, and use those that are there now",
+            suggestion="list the tools again, and use only those",
             rule=gate.rule,
         )
     )
@@ -353,7 +353,7 @@ def _refusal(hook: Hook, said: Refuse) -> Error:
 
 
 def _failed(hook: Hook, call: Call, error: Exception, call_context: CallContext) -> Error:
-    """The refusal of a call that a hook failed at, which the record has with its name and digest."""
+    """Return the refusal of a call at which a hook failed; the audit log has the hook's name and digest."""
     match error:
         case TimeoutError():
             status = "timeout"
@@ -368,7 +368,7 @@ def _failed(hook: Hook, call: Call, error: Exception, call_context: CallContext)
     return Error(
         code="middleware_failed",
         message="a check of this gateway failed, so nothing was sent",
-        suggestion="this is no fault of the call's; tell the operator of the gateway",
+        suggestion="the call is not the cause; tell the operator of the gateway",
         rule=hook.rule,
     )
 

@@ -52,7 +52,7 @@ class TurnStage(Struct, frozen=True, kw_only=True):
             case "spent":
                 message = f"this conversation has used up its {self.limit:g} turns of tool calls"
                 suggestion = (
-                    "call no more tools in it: answer with what is known by now and say what is missing. Another conversation has turns "
+                    "call no more tools in it: answer with the known facts and name the missing ones. Another conversation has turns "
                     "of its own"
                 )
             case "crowded":
@@ -70,7 +70,8 @@ class TurnStage(Struct, frozen=True, kw_only=True):
 class LimitStage(Struct, frozen=True, kw_only=True):
     """Rate limits. Tokens are taken before the call and not given back; a call that waits in between pays once.
 
-    Its places in flight are given back however it ends. The charges of a principal for a tool are cached if they are always the same.
+    Its places in flight are given back at its end, for any outcome. The charges of a principal for a tool are cached if they are always the
+    same.
     """
 
     limits: Limits
@@ -152,7 +153,9 @@ class MeterStage(Struct, frozen=True, kw_only=True):
         try:
             wait = self.upstreams.take(call.tool.source)
             if wait is not None:
-                self.told.say(f"{call.tool.source} takes no more calls for now, as its system said: calls are refused")
+                self.told.say(
+                    f"{call.tool.source} accepts no more calls for now, as its system reported: calls are refused"
+                )
                 return _held_up(call.tool.source, wait)
             result = await proceed(call, call_context)
         finally:
@@ -191,7 +194,7 @@ def _held_up(source: str, wait: float) -> Refused:
     return Refused(
         error=Error(
             code="rate_limited",
-            message=f"the system behind {source} said that it takes no more calls for now",
+            message=f"the system behind {source} reported that it accepts no more calls for now",
             retry_after_s=wait,
             rule=f"upstream:{source}",
         )
@@ -210,7 +213,7 @@ def _limited(refusal: LimitRefusal, told: SeldomLog) -> Refused:
             told.say(f"limit {refusal.limit} is used up for a caller: calls are refused")
         case "crowded":
             message = f"too many calls at once: limit {refusal.limit} has no place left"
-            suggestion = "wait for one of them to end"
+            suggestion = "wait until one of them has ended"
             told.say(f"limit {refusal.limit} has no place left for a caller: calls are refused")
         case "unreachable":
             code = "upstream_unavailable"

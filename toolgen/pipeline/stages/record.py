@@ -203,7 +203,7 @@ class AuditRedaction:
             except Exception as error:  # noqa: BLE001 - what cannot be concealed is not recorded
                 _logger.error("the message of call %s could not be concealed: %s", call.id, place_of(error))  # noqa: TRY400
                 return ""
-        return text.encode("utf-8", "replace").decode()  # an argument's name may hold half a surrogate pair
+        return text.encode("utf-8", "replace").decode()  # an argument's name may contain half a surrogate pair
 
     def said(self, said: JsonObject) -> JsonObject:
         """Return the data of a user with sensitive values concealed."""
@@ -313,7 +313,7 @@ def _object(value: Json) -> JsonObject:
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """Outermost stage and the boundary that catches every error: whatever happens inside ends as a result and is recorded.
+    """Outermost stage, and the boundary that catches every error: any failure inside becomes a result and is recorded.
 
     `conceal` replaces sensitive values in arguments and statements by keyed digests.
     """
@@ -355,7 +355,7 @@ class Record(Struct, frozen=True, kw_only=True):
             if fault is None:
                 try:
                     result = await proceed(call, call_context)
-                except asyncio.CancelledError:  # its task is its own, which only the end of the process cancels
+                except asyncio.CancelledError:  # it has its own task, which only the end of the process cancels
                     result = cut_off(call)
                 except Exception as error:  # noqa: BLE001 - the outermost boundary, which a call never gets past as an exception
                     result = failed_inside(call, error)
@@ -415,7 +415,7 @@ class Record(Struct, frozen=True, kw_only=True):
         return result
 
     async def _append_intent(self, call: Call, who: dict[str, Any]) -> str | None:
-        """Records the intent, without its arguments when they cannot be recorded; then says why, and the call goes no further."""
+        """Record the intent, without its arguments if they cannot be recorded; in that case the call ends with the reason."""
         intent = {"event": "intent", **who, **self._intent(call)}
         fault = excess(call.arguments)
         for party in self.users.news(call):
@@ -504,8 +504,8 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 def own_message(result: Result) -> str:
-    """Return the gateway's own words about a call that did not succeed; "" for a call that still waits. What another system or a function
-    said is left out: it may hold anything."""
+    """Return the gateway's own message about a call that did not succeed; "" for a call that still waits. Text of another system or a
+    function is left out: it may contain any data."""
     match result:
         case Refused(error=error) | Cancelled(error=error):
             return error.message
@@ -530,7 +530,7 @@ def _ending(result: Result, call_context: CallContext) -> dict[str, Any]:
         case Pending(error=error) | Cancelled(error=error):
             return ending | {"code": error.code, "sql": call_context.sql}
         case Success(delivery=delivery, shape=shape):
-            # For an answer that was not requested again: its origin. For an answer with errors beside data: that it is partial.
+            # For a reused answer: its origin. For an answer with errors beside data: that it is partial.
             code = delivery.cache or ("partial" if shape is Shape.GRAPHQL else "")
         case Failed(error=error, delivery=delivery):
             code = error.code

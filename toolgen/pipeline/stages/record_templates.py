@@ -13,7 +13,7 @@ from toolgen.policy.arguments import excess
 __all__ = ["MAX_NAME_LENGTH", "RecordTemplates"]
 
 MAX_NAME_LENGTH = 200
-"""Characters of a name in an entry."""
+"""Maximum characters of a name in an entry."""
 
 _MAX_ARGUMENTS = 1_000
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -22,7 +22,7 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 class RecordTemplates:
     """Entries of ordinary calls: the arguments were sent as they are recorded, and the call succeeded at its first attempt.
 
-    Each method returns None for any other call, whose entry is then put together field by field.
+    Each method returns None for any other call; its entry is then built field by field.
     """
 
     __slots__ = ("_intent", "_outcome")

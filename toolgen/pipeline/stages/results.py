@@ -1,8 +1,8 @@
 """Inspection of answers before they are returned: findings become labels of the session, are redacted, replaced by tokens, or withheld.
 
-Values that a call was given in place of tokens are first replaced by their tokens, and detectors ignore these: text beside a token does
-not change the findings. The same holds for values that earlier calls of the principal were given, because a service may have stored them
-with text beside them.
+Values that a call received in place of tokens are first replaced by their tokens, and detectors ignore these: text beside a token does not
+change the findings. The same applies to values that earlier calls of the principal received, because a service may have stored them with
+text beside them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ __all__ = ["ResultsStage", "told"]
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 _BLOCK_BYTES = frozenset({"blob", "data"})  # members of MCP's content blocks that are base64
-_LONG = 8 * 1024  # bytes from which on looking is left to a thread
-_FAILED = "what this answer holds cannot be told, so it is withheld"
+_LONG = 8 * 1024  # answers of this many bytes or more are inspected in a thread
+_FAILED = "the content of this answer cannot be inspected, so it is withheld"
 
 
 class ResultsStage(Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
 
     def idle(self, tool: Tool) -> bool:
         """Return True if no detector inspects answers of this tool."""
-        if self.inspector.tokens is not None:  # in no answer may anything look like a token
+        if self.inspector.tokens is not None:  # in every answer, text that looks like a token has to be escaped
             return False
         if tool.takes_documents:  # its document determines the tools that it calls
             return self.inspector.is_empty
@@ -103,7 +103,9 @@ class ResultsStage(Struct, frozen=True, kw_only=True):
         call_context.notes += tuple(_note(watch, seen) for watch in seen.watches)
         await self.label(call, labels)
         if blocking := next((watch for watch in seen.watches if watch.then == "block"), None):
-            told = f"the answer holds what must not be passed on ({', '.join(sorted(seen.kinds[blocking.name]))})"
+            told = (
+                f"the answer contains data that must not be passed on ({', '.join(sorted(seen.kinds[blocking.name]))})"
+            )
             return withheld(result, told, "", _rule(blocking))
         if seen.has("redact"):
             said = await _run(lambda: self.inspector.replaced(said, seen), apart=long)
@@ -178,7 +180,7 @@ def _token(kind: str, number: int | None) -> str:
 
 
 def told(result: Result, masking: CallMasking) -> Result:
-    """A result without the values that its call was given in place of tokens."""
+    """Return a result without the values that its call received in place of tokens."""
     match result:
         case Success():
             data = masking.masked(result.data)
@@ -206,7 +208,7 @@ def _quoting(shown: Json, masking: CallMasking) -> Json:
 
 
 def _texts_of_files(tool: Tool, result: Success | Failed) -> Mapping[str, str]:
-    """The texts of files that stand as base64 in the data, by how they are written there: they are kept, and read as text."""
+    """Return the texts of files that are base64 in the data, by their encoded form: they are stored, and read as text."""
     if not result.delivery.files or file_bytes(result.data) is not None:
         return {}
     blocks = _BLOCK_BYTES if result.shape is Shape.CONTENT else frozenset()
@@ -238,7 +240,7 @@ def _text_of(data: Json) -> Json:
 
 
 def _file_of(data: Json, text: Json) -> Json:
-    """The data with another text in it."""
+    """Return the data with another text in it."""
     if isinstance(data, Mapping) and isinstance(text, str) and file_bytes(data) is not None:
         return (
             data
@@ -249,7 +251,7 @@ def _file_of(data: Json, text: Json) -> Json:
 
 
 def _rewritten(data: Json, files: Mapping[str, str], texts: Json) -> Json:
-    """The data with other texts in its files."""
+    """Return the data with other texts in its files."""
     given = texts if isinstance(texts, list | tuple) else ()
     changed = {
         written: _prefix_of(written) + base64.b64encode(str(text).encode("utf-8", "replace")).decode("ascii")

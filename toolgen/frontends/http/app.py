@@ -222,10 +222,7 @@ class App:
         if host not in self._known_hosts or b"origin" in request.headers:
             if self._apps_host and host_name(request) == self._apps_host:
                 return await self._app_page(request)
-            request.shared = self._cross_origin.allows(request)
-            check_host(request, self._hosts, shared=request.shared)
-            if len(self._known_hosts) < _MAX_KNOWN_HOSTS:
-                self._known_hosts.add(host)
+            self._check_host(request, host)
         request.path = read_path(request.path)
         if request.query or request.repeated:
             await self._check(request)
@@ -258,6 +255,13 @@ class App:
             request.take("POST")
             return await self._rest.call(request, principal, found[1])
         return await self._rare(request, principal)
+
+    def _check_host(self, request: Request, host: bytes) -> None:
+        """Check the names of host and origin, and remember a host that may be asked. Raises `Rejected`."""
+        request.shared = self._cross_origin.allows(request)
+        check_host(request, self._hosts, shared=request.shared)
+        if len(self._known_hosts) < _MAX_KNOWN_HOSTS:
+            self._known_hosts.add(host)
 
     async def _app_page(self, request: Request) -> Answer:
         """Answer a request to the host of apps: with the page of an app, and with nothing else that the gateway has."""

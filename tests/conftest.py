@@ -195,7 +195,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
 
 
-_LONGEST_TEST_S = 600
+_LONGEST_TEST_S = 1800 if EXHAUSTIVE else 600
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -404,26 +404,23 @@ async def test_a_call_that_waited_is_one_row_whichever_workers_wrote_of_it(tmp_p
         "code": "approval_denied",
     }
 
-    async def main(earlier: AuditLog, later: AuditLog) -> None:
-        for log, entry in [
-            (later, intent(1)),
-            (later, asked),
-            (later, intent(2)),
-            (later, asked | {"call_id": "call_2"}),
-            (earlier, approved),
-            (earlier, denied),
-            (earlier, intent(1)),
-            (earlier, outcome(1)),
-        ]:
-            clock.advance(1)
-            await log.append(entry)
-        await earlier.close()
-        await later.close()
-
-    logs = [AuditLog(tmp_path, clock), AuditLog(tmp_path, clock)]
-    for log in logs:
+    earlier, later = AuditLog(tmp_path, clock), AuditLog(tmp_path, clock)
+    for log in (earlier, later):
         log.open()
-    await main(*logs)
+    for log, entry in [
+        (later, intent(1)),
+        (later, asked),
+        (later, intent(2)),
+        (later, asked | {"call_id": "call_2"}),
+        (earlier, approved),
+        (earlier, denied),
+        (earlier, intent(1)),
+        (earlier, outcome(1)),
+    ]:
+        clock.advance(1)
+        await log.append(entry)
+    await earlier.close()
+    await later.close()
     rows = {row["call_id"]: row for row in calls(tmp_path)}
     assert [(row["principal"], row["status"], row.get("code")) for row in rows.values()] == [
         ("bot", "refused", "approval_denied"),

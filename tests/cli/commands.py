@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
@@ -25,15 +27,25 @@ class Output(NamedTuple):
 Run: TypeAlias = Callable[..., Output]
 
 
+def _exit_code(arguments: tuple[str, ...]) -> int:
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
 def runner(capture: pytest.CaptureFixture[bytes]) -> Run:
-    """Runs `toolgen` with arguments in this process."""
+    """Runs `toolgen` with arguments in this process. In a coroutine it runs in a thread: a command has an event loop of its own."""
 
     def run(*arguments: str) -> Output:
-        code = 0
         try:
-            main(arguments)
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
+            asyncio.get_running_loop()
+        except RuntimeError:
+            code = _exit_code(arguments)
+        else:
+            with ThreadPoolExecutor(1) as thread:
+                code = thread.submit(_exit_code, arguments).result()
         out, err = capture.readouterr()
         return Output(code, out.decode(), err.decode())
 

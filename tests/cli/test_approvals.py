@@ -114,18 +114,20 @@ def serving() -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.stderr.close()
 
 
+async def serve(path: Path, started: queue.SimpleQueue[str], leave: threading.Event) -> None:
+    """Serves the gateway of a project until `leave` is set. `started` gets its address."""
+    async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
+        started.put(url)
+        await asyncio.to_thread(leave.wait)
+
+
 @contextlib.contextmanager
 def serving_here() -> Iterator[str]:
     """The same in this process, where another one is not what is tried."""
     started: queue.SimpleQueue[str] = queue.SimpleQueue()
-    leave, path = threading.Event(), Path("toolgen.yaml").resolve()
-
-    async def main() -> None:
-        async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            started.put(url)
-            await asyncio.to_thread(leave.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    leave = threading.Event()
+    serving = serve(Path("toolgen.yaml").resolve(), started, leave)
+    thread = threading.Thread(target=asyncio.run, args=(serving,))
     thread.start()
     try:
         yield started.get(timeout=120)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,18 +21,15 @@ def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
     return runner(capsysbinary)
 
 
-def changed(path: Path, *, rules: str = OPEN) -> None:
+async def changed(path: Path, *, rules: str = OPEN) -> None:
     """By a gateway that ran and ended."""
 
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            await gateway.call("own__version", {}, principal="bot")
-            binding: Any = gateway.manifest.tools["own__slow"].binding
-            await gateway.tools.add(sys.modules[binding.module].spare, effect="read")
-            await gateway.tools.add(pay)
-            await gateway.tools.remove("own__version")
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        await gateway.call("own__version", {}, principal="bot")
+        binding: Any = gateway.manifest.tools["own__slow"].binding
+        await gateway.tools.add(sys.modules[binding.module].spare, effect="read")
+        await gateway.tools.add(pay)
+        await gateway.tools.remove("own__version")
     (path.parent / "policies" / "policy.yaml").write_text(rules, encoding="utf-8")
 
 
@@ -42,7 +38,7 @@ SAID = "added while a gateway ran: added__spare\nremoved while a gateway ran, an
 
 @pytest.mark.parametrize("state", ["files", "redis"])
 @pytest.mark.parametrize("who", [(), ("--as", "bot")], ids=["everything", "as-bot"])
-def test_tools_are_listed_as_a_gateway_has_them(
+async def test_tools_are_listed_as_a_gateway_has_them(
     tmp_path: Path, request: pytest.FixtureRequest, run: Run, state: str, who: tuple[str, ...]
 ) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
@@ -53,7 +49,7 @@ def test_tools_are_listed_as_a_gateway_has_them(
         text = path.read_text(encoding="utf-8")
         path.write_text(f"{text}state: redis://127.0.0.1:{redis.port}/0\n", encoding="utf-8")
     run("build", "--config", str(path))
-    changed(path)
+    await changed(path)
     before = list(entries(tmp_path / "audit"))
     listed = run("tools", "--json", "--config", str(path), *who)
     assert {one["name"] for one in listed.json()} == {"own__slow", "added__spare"}
@@ -73,10 +69,10 @@ def test_tools_are_listed_as_a_gateway_has_them(
             assert unknown.err.startswith("these tools are as they were built: ")
 
 
-def test_what_cannot_be_in_force_is_said(tmp_path: Path, run: Run) -> None:
+async def test_what_cannot_be_in_force_is_said(tmp_path: Path, run: Run) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
     run("build", "--config", str(path))
-    changed(path)
+    await changed(path)
     module = next(tmp_path.glob("project_functions_*.py"))
     sys.modules.pop(module.stem)
     module.write_text(MODULE.replace("return count\n", "return 2 * count\n"), encoding="utf-8")
@@ -86,10 +82,10 @@ def test_what_cannot_be_in_force_is_said(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("who", [(), ("--as", "bot")], ids=["everything", "as-bot"])
-def test_a_file_that_no_gateway_wrote_is_told(tmp_path: Path, run: Run, who: tuple[str, ...]) -> None:
+async def test_a_file_that_no_gateway_wrote_is_told(tmp_path: Path, run: Run, who: tuple[str, ...]) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
     run("build", "--config", str(path))
-    changed(path)
+    await changed(path)
     (tmp_path / "var" / "state" / "tools.json").write_text('{"added": [{"name": 1}]}', encoding="utf-8")
     listed = run("tools", "--json", "--config", str(path), *who)
     assert "it is not what a gateway writes" in listed.err

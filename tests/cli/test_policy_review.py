@@ -35,17 +35,14 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def recorded(root: Path, policy: dict[str, Any], calls: list[tuple[str, dict[str, Any]]] = CALLS) -> str:
+async def recorded(root: Path, policy: dict[str, Any], calls: list[tuple[str, dict[str, Any]]] = CALLS) -> str:
     """A project whose gateway took these calls; its toolgen.yaml."""
-
-    async def main(path: Path) -> None:
-        async with Gateway.load(path) as gateway:
-            for tool, arguments in calls:
-                await gateway.call(tool, arguments, principal="bot", session="s")
 
     with upstream() as (_, server):
         path = project(root / "p", server, policy, gateway={"turn_limit": "never"})
-        asyncio.run(main(path))
+        async with Gateway.load(path) as gateway:
+            for tool, arguments in calls:
+                await gateway.call(tool, arguments, principal="bot", session="s")
     return str(path)
 
 
@@ -54,11 +51,11 @@ def only(**properties: Any) -> dict[str, Any]:
     return {"properties": properties, "additionalProperties": False, "required": sorted(properties)}
 
 
-def test_replay_lists_what_would_differ_and_suggest_what_would_allow(
+async def test_replay_lists_what_would_differ_and_suggest_what_would_allow(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     run = runner(capfdbinary)
-    path = recorded(tmp_path, {"rules": [READS, BOUND]})
+    path = await recorded(tmp_path, {"rules": [READS, BOUND]})
     same = run("policy", "replay", "--since", "1h", "--json", "--config", path)
     assert (same.code, same.json()["calls"], same.json()["differ"]) == (0, len(CALLS), [])
     suggested = run("policy", "suggest", "--config", path)
@@ -86,11 +83,11 @@ def test_replay_lists_what_would_differ_and_suggest_what_would_allow(
     ]
 
 
-def test_equal_calls_are_decided_apart_where_a_rule_asks_for_more(
+async def test_equal_calls_are_decided_apart_where_a_rule_asks_for_more(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     mail, order = ("orders__send_mail", {"to": "x"}), ("orders__create_order", {"amount_cents": 5})
-    path = recorded(tmp_path, {"rules": [READS, BOUND]}, [mail, order, mail, order, mail])
+    path = await recorded(tmp_path, {"rules": [READS, BOUND]}, [mail, order, mail, order, mail])
     run = runner(capfdbinary)
     opened = {"id": "mails", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow"}
     once = {**opened, "when": "!session.called('orders__create_order')"}
@@ -104,27 +101,26 @@ def test_equal_calls_are_decided_apart_where_a_rule_asks_for_more(
         assert [item["seq"] for item in found] == [mails[number]["seq"] for number in allowed]
 
 
-def test_calls_that_differ_in_anything_are_decided_apart(
+async def test_calls_that_differ_in_anything_are_decided_apart(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     calls = [("orders__send_mail", {"to": to}) for to in ("x", "y", "x")]
-    path = recorded(tmp_path, {"rules": [READS]}, calls)
+    path = await recorded(tmp_path, {"rules": [READS]}, calls)
 
-    async def for_ann() -> None:
-        async with Gateway.load(path) as gateway:
-            await gateway.call(*calls[0], principal=gateway.principal("bot", "ann"), session="s")
-
-    asyncio.run(for_ann())
+    async with Gateway.load(path) as gateway:
+        await gateway.call(*calls[0], principal=gateway.principal("bot", "ann"), session="s")
     rule = {"id": "mails", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow", "when": "args.to == 'x'"}
     write_policy(tmp_path / "p", {"rules": [READS, rule]})
     found = runner(capfdbinary)("policy", "replay", "--json", "--config", path).json()["differ"]
     assert [(item["now"], item["rule"]) for item in found] == [("allow", "mails")] * 2
 
 
-def test_a_rule_that_denied_and_asks_now_differs(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+async def test_a_rule_that_denied_and_asks_now_differs(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
     mails = {"id": "mails", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "deny", "when": "args.to == 'x'"}
     allow = {"id": "allow", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow"}
-    path = recorded(tmp_path, {"rules": [allow, mails]}, [("orders__send_mail", {"to": "x"})])
+    path = await recorded(tmp_path, {"rules": [allow, mails]}, [("orders__send_mail", {"to": "x"})])
     run = runner(capfdbinary)
     write_policy(tmp_path / "p", {"rules": [allow, mails | {"verdict": "ask"}]})
 
@@ -133,34 +129,31 @@ def test_a_rule_that_denied_and_asks_now_differs(tmp_path: Path, capfdbinary: py
     assert (found["before"], found["now"], found["rule"]) == ("deny", "ask", "mails")
 
 
-def test_calls_that_the_rules_were_not_asked_about_do_not_differ(
+async def test_calls_that_the_rules_were_not_asked_about_do_not_differ(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     limits = [{"id": "few", "per": ["principal"], "rate": "2/day"}]
     refused = [("orders__get_health", {}), ("orders__delete_order", {"id": "a"}), ("orders__nope", {})]
     bound = {**BOUND, "tools": ["orders__create_open_order"], "bind": {"body.tenant_id": "principal.attributes.tenant"}}
     calls = [("orders__create_open_order", {"body": 3}), ("orders__get_health", {}), *refused]
-    path = recorded(tmp_path, {"rules": [READS, bound], "limits": limits}, calls)
+    path = await recorded(tmp_path, {"rules": [READS, bound], "limits": limits}, calls)
     run = runner(capfdbinary)
     same = run("policy", "replay", "--json", "--config", path)
     assert (same.code, same.json()["calls"], same.json()["unasked"], same.json()["differ"]) == (0, 5, 3, [])
     assert "of 3 the rules had not been asked" in run("policy", "replay", "--config", path).out
 
 
-def test_replay_asks_the_guards_of_statements_and_places_too(
+async def test_replay_asks_the_guards_of_statements_and_places_too(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     path = make_project(tmp_path / "p")
     policies = path.parent / "policies" / "policy.yaml"
     statements = ["SELECT name FROM customers", "SELECT id FROM customers", "SELECT email FROM customers", "nonsense"]
 
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            for statement in statements:
-                await gateway.call("shop__query", {"sql": statement}, principal="bot")
-            await gateway.call("shop__query", {"sql": 5}, principal="bot")
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        for statement in statements:
+            await gateway.call("shop__query", {"sql": statement}, principal="bot")
+        await gateway.call("shop__query", {"sql": 5}, principal="bot")
     run = runner(capfdbinary)
     same = run("policy", "replay", "--json", "--config", str(path))
     assert (same.code, same.json()["calls"], same.json()["differ"]) == (0, 5, [])
@@ -175,16 +168,16 @@ def test_replay_asks_the_guards_of_statements_and_places_too(
     assert "name" in differ[0]["why"]
 
 
-def test_replay_knows_that_a_place_was_closed(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    path = recorded(tmp_path, {"rules": [READS]}, [("orders__get_health", {})])
+async def test_replay_knows_that_a_place_was_closed(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    path = await recorded(tmp_path, {"rules": [READS]}, [("orders__get_health", {})])
     write_policy(tmp_path / "p", {"rules": [READS], "egress": {"private_networks": "deny"}})
     (differ,) = runner(capfdbinary)("policy", "replay", "--json", "--config", path).json()["differ"]
     assert (differ["before"], differ["now"]) == ("allow", "deny")
 
 
-def test_what_the_record_hides_is_undecidable(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+async def test_what_the_record_hides_is_undecidable(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     mail = {"id": "mail", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow", "when": "args.to != 'eve'"}
-    path = recorded(tmp_path, {"rules": [READS, mail], "sensitive": ["$.to"]})
+    path = await recorded(tmp_path, {"rules": [READS, mail], "sensitive": ["$.to"]})
     found = runner(capfdbinary)("policy", "replay", "--json", "--config", path).json()
     assert found["differ"] == []
     assert [item["tool"] for item in found["undecidable"]] == ["orders__send_mail"] * 2
@@ -315,14 +308,15 @@ OURS = {"id": "ours", "to": ["staff"], "tools": ["orders__get_health"], "verdict
 ACME = {**OURS, "when": "principal.attributes.tenant == 'acme'"}
 
 
-def of_users(root: Path, **more: Any) -> str:
+async def of_users(root: Path, **more: Any) -> str:
     """A project whose gateway took calls of users, two of them of one user whose claims had changed, and of an agent for one."""
     (root / "p").mkdir(exist_ok=True)
     (root / "p" / "keys.json").write_text(json.dumps({"keys": [jwk("rsa")]}))
     agent = {**PRINCIPALS, "bot": {**PRINCIPALS["bot"], "acts_for": ["staff:*"]}}
     policy = {"principals": agent, "issuers": {"staff": STAFF}, "rules": [FRAUD, OURS, READS], **more}
 
-    async def main(path: Path) -> None:
+    with upstream() as (_, server):
+        path = project(root / "p", server, policy, gateway={"turn_limit": "never"})
         async with Gateway.load(path) as gateway:
             before = gateway.principal("staff:ann", claims={"org": "acme"})
             after = gateway.principal("staff:ann", claims={"org": "acme", "groups": ["leads"]})
@@ -330,18 +324,14 @@ def of_users(root: Path, **more: Any) -> str:
                 assert who is not None
                 for tool in ("orders__check_fraud", "orders__get_health"):
                     await gateway.call(tool, {}, principal=who)
-
-    with upstream() as (_, server):
-        path = project(root / "p", server, policy, gateway={"turn_limit": "never"})
-        asyncio.run(main(path))
     return str(path)
 
 
-def test_calls_of_users_are_decided_again_with_what_they_were_then(
+async def test_calls_of_users_are_decided_again_with_what_they_were_then(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     run = runner(capfdbinary)
-    path = of_users(tmp_path)
+    path = await of_users(tmp_path)
     same = run("policy", "replay", "--json", "--config", path)
     assert (same.code, same.json()["calls"], same.json()["differ"], same.json()["undecidable"]) == (0, 8, [], [])
     [suggested] = yaml.safe_load(run("policy", "suggest", "--config", path).out)["rules"]
@@ -367,11 +357,11 @@ def test_calls_of_users_are_decided_again_with_what_they_were_then(
     assert replayed(issuers=gone, rules=[fraud, OURS, READS])[1] == {"no user of staff has the role 'lead' any more"}
 
 
-def test_what_the_record_says_of_users_it_says_once_and_nothing_that_is_sensitive(
+async def test_what_the_record_says_of_users_it_says_once_and_nothing_that_is_sensitive(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     run = runner(capfdbinary)
-    path = of_users(tmp_path, sensitive=["$..tenant"], rules=[FRAUD, ACME, READS])
+    path = await of_users(tmp_path, sensitive=["$..tenant"], rules=[FRAUD, ACME, READS])
     written = [*entries(tmp_path / "p" / "var" / "audit")]
     told = [entry for entry in written if entry["event"] == "identity"]
     assert [(entry["principal"], entry["arguments"]["roles"]) for entry in told] == [
@@ -389,23 +379,20 @@ def test_what_the_record_says_of_users_it_says_once_and_nothing_that_is_sensitiv
     assert run("audit", "verify", "--config", path).code == 0
 
 
-def test_calls_of_one_user_with_other_claims_at_the_same_time_are_told_apart(
+async def test_calls_of_one_user_with_other_claims_at_the_same_time_are_told_apart(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    path = Path(of_users(tmp_path))
+    path = Path(await of_users(tmp_path))
 
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            users = [gateway.principal("staff:ann", claims={"groups": groups}) for groups in ([], ["leads"])] * 10
-            await asyncio.gather(*(gateway.call("orders__check_fraud", {}, principal=user) for user in users))
-
-    asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        users = [gateway.principal("staff:ann", claims={"groups": groups}) for groups in ([], ["leads"])] * 10
+        await asyncio.gather(*(gateway.call("orders__check_fraud", {}, principal=user) for user in users))
     found = runner(capfdbinary)("policy", "replay", "--json", "--config", str(path)).json()
     # What nothing answered was allowed all the same: the service of the first calls is gone.
     assert (found["calls"], found["differ"], found["undecidable"]) == (28, [], [])
 
 
-def test_what_a_person_denied_and_an_executor_would_not_send_does_not_differ(
+async def test_what_a_person_denied_and_an_executor_would_not_send_does_not_differ(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """A call that waited and was denied, one without the token it is exchanged for, and one that waits for a person without it."""
@@ -430,16 +417,14 @@ def test_what_a_person_denied_and_an_executor_would_not_send_does_not_differ(
     policies = tmp_path / "p" / "policies" / "policy.yaml"
     policies.write_text(json.dumps({**POLICY, "rules": rules, "approvals": approvals}))
 
-    async def main() -> list[str]:
-        async with Gateway.load(path) as gateway:
-            waiting = await gateway.call("pets__delete_pet", {"petId": 1}, principal="bot")
-            reviewer = gateway.principal("reviewer")
-            await gateway.approvals.decide(waiting.call_id, approve=False, note="", principal=reviewer)
-            sent = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
-            unkept = await gateway.call("pets__asked_pet", {}, principal="bot")
-            return [one.error.code if one.error else one.status for one in (waiting, sent, unkept)]
-
-    assert asyncio.run(main()) == ["approval_required", "forbidden", "forbidden"]
+    async with Gateway.load(path) as gateway:
+        waiting = await gateway.call("pets__delete_pet", {"petId": 1}, principal="bot")
+        reviewer = gateway.principal("reviewer")
+        await gateway.approvals.decide(waiting.call_id, approve=False, note="", principal=reviewer)
+        sent = await gateway.call("pets__get_pet", {"petId": 1}, principal="bot")
+        unkept = await gateway.call("pets__asked_pet", {}, principal="bot")
+        ended = [one.error.code if one.error else one.status for one in (waiting, sent, unkept)]
+    assert ended == ["approval_required", "forbidden", "forbidden"]
     found = runner(capfdbinary)("policy", "replay", "--json", "--config", str(path))
     assert (found.code, found.json()["calls"], found.json()["differ"]) == (0, 3, [])
 

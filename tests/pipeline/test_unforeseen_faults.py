@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 import toolgen
-from tests.gateway.clients import listening, run
+from tests.gateway.clients import listening
 from tests.projects import make_project
 from toolgen.connectors.functions.executor import FunctionExecutor
 from toolgen.connectors.graphql.executor import GraphQLExecutor
@@ -64,24 +64,18 @@ def written() -> Iterator[io.StringIO]:
     logging.getLogger().removeHandler(handler)
 
 
-def called(project: Path, tool: str, **arguments: Any) -> str:
+async def called(project: Path, tool: str, **arguments: Any) -> str:
     """The envelope of one call, as text. It has an idempotency key, so that no plan leaves a stage out."""
-    found: list[str] = []
-
-    async def main() -> None:
-        async with Gateway.load(project) as gateway:
-            envelope = await gateway.call(tool, arguments, principal="bot", session="s", idempotency_key="k")
-            found.append(str(envelope))
-
-    run(main())
-    return found[0]
+    async with Gateway.load(project) as gateway:
+        envelope = await gateway.call(tool, arguments, principal="bot", session="s", idempotency_key="k")
+    return str(envelope)
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_of_a_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io.StringIO, stage: type) -> None:
+async def test_of_a_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io.StringIO, stage: type) -> None:
     project = make_project(tmp_path)
     monkeypatch.setattr(stage, "__call__", _raise)
-    said = called(project, "shop__query", sql="SELECT count(*) FROM customers")
+    said = await called(project, "shop__query", sql="SELECT count(*) FROM customers")
     _check(said, written.getvalue())
     record = b"".join(path.read_bytes() for path in (tmp_path / "var").rglob("*") if path.is_file())
     assert CANARY.encode() not in record
@@ -93,24 +87,24 @@ async def test_of_an_executor(
 ) -> None:
     project = make_project(tmp_path)
     monkeypatch.setattr(executor, "execute", _raise)
-    found: list[str] = []
-
     async with Gateway.load(project) as gateway:
         real = gateway._executors["shop"]
         one = real if isinstance(real, executor) else executor.__new__(executor)
         monkeypatch.setitem(gateway._executors, "shop", one)
         arguments = {"sql": "SELECT count(*) FROM customers"}
-        found.append(str(await gateway.call("shop__query", arguments, principal="bot")))
+        said = str(await gateway.call("shop__query", arguments, principal="bot"))
         monkeypatch.setitem(gateway._executors, "shop", real)
-    _check(found[0], written.getvalue())
+    _check(said, written.getvalue())
 
 
-def test_of_what_makes_values_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io.StringIO) -> None:
+async def test_of_what_makes_values_unreadable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: io.StringIO
+) -> None:
     def broken(*_: object) -> object:
         raise OddError(CANARY)
 
     monkeypatch.setattr(AuditRedaction, "arguments", broken)
-    said = called(make_project(tmp_path), "shop__query", sql="SELECT 1")
+    said = await called(make_project(tmp_path), "shop__query", sql="SELECT 1")
     assert CANARY not in said + written.getvalue()
     assert "could not be concealed: OddError at" in written.getvalue()
 

@@ -27,9 +27,9 @@ def _origin(service: Scripted) -> Iterator[str]:
     yield from serving(Starlette(routes=[Route("/{path:path}", service.answer, methods=["POST"])]))
 
 
-def answered(service: Scripted, origin: str, body: bytes, status: int = 200, **headers: str) -> Failed:
+async def answered(service: Scripted, origin: str, body: bytes, status: int = 200, **headers: str) -> Failed:
     service.status, service.body, service.headers = status, body, headers
-    result = execute(call(tool(f"{origin}/graphql")))
+    result = await execute(call(tool(f"{origin}/graphql")))
     assert isinstance(result, Failed)
     return result
 
@@ -46,21 +46,21 @@ def answered(service: Scripted, origin: str, body: bytes, status: int = 200, **h
         (b'{"data":{"thing":1},"extensions":{"cost":' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}}", {}, "upstream_error"),
     ],
 )  # fmt: skip
-def test_a_body_that_is_a_bomb_or_half_of_one_is_an_error(
+async def test_a_body_that_is_a_bomb_or_half_of_one_is_an_error(
     service: Scripted, origin: str, body: bytes, headers: dict[str, str], code: str
 ) -> None:
-    assert answered(service, origin, body, **headers).error.code == code
+    assert (await answered(service, origin, body, **headers)).error.code == code
 
 
 @pytest.mark.parametrize("errors", [{"message": "no room"}, "no room", ["no room"], [{"message": "no room"}]])
-def test_errors_in_the_wrong_shape_are_errors_all_the_same(service: Scripted, origin: str, errors: Any) -> None:
-    failed = answered(service, origin, json.dumps({"data": {"thing": None}, "errors": errors}).encode())
+async def test_errors_in_the_wrong_shape_are_errors_all_the_same(service: Scripted, origin: str, errors: Any) -> None:
+    failed = await answered(service, origin, json.dumps({"data": {"thing": None}, "errors": errors}).encode())
     assert failed.data == {"data": {"thing": None}, "errors": [{"message": "no room"}]}
     assert failed.error.code == "upstream_error"
 
 
-def test_a_redirect_names_the_setting_of_a_graphql_source(service: Scripted, origin: str) -> None:
-    failed = answered(service, origin, b"", 307, location="http://127.0.0.1:9/")
+async def test_a_redirect_names_the_setting_of_a_graphql_source(service: Scripted, origin: str) -> None:
+    failed = await answered(service, origin, b"", 307, location="http://127.0.0.1:9/")
     assert "`endpoint:`" in failed.error.suggestion
     assert "server:" not in failed.error.suggestion
 
@@ -78,15 +78,15 @@ def test_a_redirect_names_the_setting_of_a_graphql_source(service: Scripted, ori
         {"message": "invalid", "extensions": {"code": "GRAPHQL_VALIDATION_FAILED"}},
     ],
 )
-def test_a_service_that_changed_after_the_build_is_told_as_that(
+async def test_a_service_that_changed_after_the_build_is_told_as_that(
     service: Scripted, origin: str, error: dict[str, Any], status: int
 ) -> None:
-    failed = answered(service, origin, json.dumps({"errors": [error]}).encode(), status)
+    failed = await answered(service, origin, json.dumps({"errors": [error]}).encode(), status)
     assert failed.error.message.startswith("the service reported: ")
     assert "no longer the one this tool was built from" in failed.error.suggestion
 
 
-def test_what_the_arguments_are_wrong_about_is_not_told_as_a_change(service: Scripted, origin: str) -> None:
+async def test_what_the_arguments_are_wrong_about_is_not_told_as_a_change(service: Scripted, origin: str) -> None:
     body = {"errors": [{"message": "the field of study is unknown"}]}
-    failed = answered(service, origin, json.dumps(body).encode())
+    failed = await answered(service, origin, json.dumps(body).encode())
     assert failed.error.suggestion == "change the arguments as the errors say"

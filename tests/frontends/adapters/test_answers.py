@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from tests.frontends.adapters.test_openai_agents import scripted as openai_scrip
 from tests.frontends.adapters.test_pydantic_ai import agent_of as pydantic_agent
 from tests.frontends.adapters.test_pydantic_ai import scripted as pydantic_scripted
 from tests.gateway.answering import KINDS, Kind, upstream, write_project
-from tests.gateway.clients import run
 from toolgen.frontends.adapters.langgraph import tools as langgraph_tools
 from toolgen.frontends.adapters.openai_agents import tools as openai_tools
 from toolgen.frontends.python.gateway import Gateway
@@ -72,8 +72,9 @@ async def by_openai_agents(gateway: Gateway, kinds: list[Kind]) -> Given:
 
 
 @pytest.mark.parametrize("ran", [by_pydantic_ai, by_langgraph, by_openai_agents])
-def test_a_model_is_given_all_of_an_answer(tmp_path: Path, ran: Any) -> None:
-    async def main() -> None:
+async def test_a_model_is_given_all_of_an_answer(tmp_path: Path, ran: Any) -> None:
+    with upstream() as url:
+        path = await asyncio.to_thread(write_project, tmp_path, url)  # a build has an event loop of its own
         async with Gateway.load(path) as gateway:
             found = await ran(gateway, list(TRIED.values()))
         assert len(found) == len(TRIED)
@@ -83,7 +84,3 @@ def test_a_model_is_given_all_of_an_answer(tmp_path: Path, ran: Any) -> None:
                 text,
             )
             assert pictures == ([kind.picture] if kind.picture else []), name
-
-    with upstream() as url:
-        path = write_project(tmp_path, url)
-        run(main())

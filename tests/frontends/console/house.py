@@ -106,7 +106,7 @@ def house(
     with upstream() as (seen, server):
         path = project(root, server, policy or POLICY, console=settings)
 
-        async def main() -> None:
+        async def served() -> None:
             gateway = Gateway.load(path)
             change(gateway)
             app = App(gateway)
@@ -117,7 +117,7 @@ def house(
                 await asyncio.to_thread(leave.wait)
                 await app.close()
 
-        thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
+        thread = threading.Thread(target=lambda: asyncio.run(served()), daemon=True)
         thread.start()
         try:
             assert ready.wait(120)

@@ -21,7 +21,7 @@ from tests.frontends.contract.leaving_clients import (
     post,
     until,
 )
-from tests.gateway.clients import listening, run
+from tests.gateway.clients import listening
 from tests.gateway.slow_databases import ENGINES, SLOW, SlowProject, slow_project
 from tests.projects import KEY
 from toolgen.frontends.http.app import App
@@ -111,26 +111,23 @@ STEPS = range(60) if EXHAUSTIVE else range(0, 60, 3)
 @pytest.mark.sweep
 @pytest.mark.parametrize("pooled", [True, False], ids=["a session is there", "no session is there"])
 @pytest.mark.parametrize("project", ["postgres", "mysql", "sqlite"], indirect=True)
-def test_a_query_ends_at_whatever_step_its_client_leaves(project: SlowProject, pooled: bool) -> None:
+async def test_a_query_ends_at_whatever_step_its_client_leaves(project: SlowProject, pooled: bool) -> None:
     """Its task is cancelled once. A library that loses that (before Python 3.12 `wait_for` does) would let the query run on."""
 
-    async def main() -> None:
-        for step in STEPS:
-            async with Gateway.load(project.root / "toolgen.yaml") as gateway:
-                if pooled:
-                    await gateway.call("shop__query", QUICK, principal="bot")
-                caller_connection = CallerConnection()
-                call = gateway.call("shop__query", {"sql": SLOW}, principal="bot", caller_connection=caller_connection)
-                task = asyncio.create_task(call)
-                for _ in range(step):
-                    await asyncio.sleep(0)
-                caller_connection.leave()
-                async with asyncio.timeout(30):  # the query has sixty
-                    envelope = await task
-                assert envelope.status == "cancelled", (step, envelope.error)
-                await until(lambda: project.running() == 0)
-
-    run(main(), 600)
+    for step in STEPS:
+        async with Gateway.load(project.root / "toolgen.yaml") as gateway:
+            if pooled:
+                await gateway.call("shop__query", QUICK, principal="bot")
+            caller_connection = CallerConnection()
+            call = gateway.call("shop__query", {"sql": SLOW}, principal="bot", caller_connection=caller_connection)
+            task = asyncio.create_task(call)
+            for _ in range(step):
+                await asyncio.sleep(0)
+            caller_connection.leave()
+            async with asyncio.timeout(30):  # the query has sixty
+                envelope = await task
+            assert envelope.status == "cancelled", (step, envelope.error)
+            await until(lambda: project.running() == 0)
 
 
 @pytest.mark.parametrize("project", ["sqlite"], indirect=True)

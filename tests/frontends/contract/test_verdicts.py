@@ -281,17 +281,16 @@ def recorded(path: Path) -> list[dict[str, Any]]:
     return [{name: entry[name] for name in _SAME if name in entry} for entry in found]
 
 
-def one_call(path: Path, front: Front, name: str, arguments: dict[str, Any]) -> tuple[Ending, list[dict[str, Any]]]:
-    async def main() -> Ending:
-        async with asyncio.timeout(120), Gateway.load(path) as gateway:
-            return await front(gateway, name, arguments)
-
-    ending = asyncio.run(main())
+async def one_call(
+    path: Path, front: Front, name: str, arguments: dict[str, Any]
+) -> tuple[Ending, list[dict[str, Any]]]:
+    async with asyncio.timeout(120), Gateway.load(path) as gateway:
+        ending = await front(gateway, name, arguments)
     return ending, recorded(path)
 
 
 @pytest.mark.parametrize("case", spread(CALLS, 3))
-def test_a_call_ends_the_same_whatever_it_came_in_by(
+async def test_a_call_ends_the_same_whatever_it_came_in_by(
     case: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, arguments = CALLS[case]
@@ -300,7 +299,7 @@ def test_a_call_ends_the_same_whatever_it_came_in_by(
         for front in FRONTS:
             before = len(seen.requests)
             path = made(tmp_path / front.__name__, server)
-            endings[front.__name__], records[front.__name__] = one_call(path, front, name, arguments)
+            endings[front.__name__], records[front.__name__] = await one_call(path, front, name, arguments)
             reached[front.__name__] = seen.requests[before:]
         before = len(seen.requests)
         path = made(tmp_path / "command_line", server)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import pytest
@@ -213,28 +213,28 @@ async def test_what_does_not_end_in_the_time_to_drain_is_broken_off() -> None:
     assert gateway.ended == ["test__slow"]  # the call itself is nobody's to break off
 
 
+@pytest.fixture
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The loop of a gateway: another one loses a connection that it accepted itself."""
+    return uvloop.new_event_loop
+
+
+@pytest.mark.usefixtures("loop_factory")
 @pytest.mark.parametrize("rounds", range(6))
-def test_a_connection_that_comes_while_it_ends_is_closed(rounds: int) -> None:
-    """It was accepted already, and nobody had heard of it yet, when all others were told."""
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        server = HttpServer(App(FakeGateway()), Connections())
-        listener = await loop.create_server(lambda: HttpConnection(server), "127.0.0.1", 0)
-        with socket.create_connection(listener.sockets[0].getsockname()) as client:
-            client.setblocking(False)
-            for _ in range(rounds):  # of the loop: to be accepted, and to be a connection, takes one each
-                await asyncio.sleep(0)
-            listener.close()
-            await server.drain(10)
-            with suppress(ConnectionResetError):
-                assert await asyncio.wait_for(loop.sock_recv(client, 1), 60) == b""
-        assert server.open == set()
-
-    with asyncio.Runner(
-        loop_factory=uvloop.new_event_loop
-    ) as runner:  # as the gateway has it: another loses what it accepted itself
-        runner.run(main())
+async def test_a_connection_that_comes_while_it_ends_is_closed(rounds: int) -> None:
+    """The loop has accepted it, and has not told the server yet, when all others are told."""
+    loop = asyncio.get_running_loop()
+    server = HttpServer(App(FakeGateway()), Connections())
+    listener = await loop.create_server(lambda: HttpConnection(server), "127.0.0.1", 0)
+    with socket.create_connection(listener.sockets[0].getsockname()) as client:
+        client.setblocking(False)
+        for _ in range(rounds):  # of the loop: to be accepted, and to be a connection, takes one each
+            await asyncio.sleep(0)
+        listener.close()
+        await server.drain(10)
+        with suppress(ConnectionResetError):
+            assert await asyncio.wait_for(loop.sock_recv(client, 1), 60) == b""
+    assert server.open == set()
 
 
 @pytest.mark.parametrize(

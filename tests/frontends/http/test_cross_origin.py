@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import httpx
@@ -36,21 +35,20 @@ CLOSED = [("GET", "/metrics"), ("GET", "/console"), ("GET", "/console/v1/x"), ("
 LIST: Any = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 
-def asked(method: str, path: str, *, origins: frozenset[bytes] = frozenset({PAGE.encode()}), **headers: str) -> Any:
-    async def main() -> httpx.Response:
-        app = App(FakeGateway(), cross_origin=CrossOrigin(origins=origins))
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE) as client:
-            body = LIST if method == "POST" else None
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            return await client.request(method, path, json=body, headers=named)
-
-    return asyncio.run(main())
+async def asked(
+    method: str, path: str, *, origins: frozenset[bytes] = frozenset({PAGE.encode()}), **headers: str
+) -> Any:
+    app = App(FakeGateway(), cross_origin=CrossOrigin(origins=origins))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE) as client:
+        body = LIST if method == "POST" else None
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await client.request(method, path, json=body, headers=named)
 
 
 @pytest.mark.parametrize(("method", "path"), OPEN)
-def test_a_page_of_a_listed_origin_may_read_answers_and_refusals(method: str, path: str) -> None:
+async def test_a_page_of_a_listed_origin_may_read_answers_and_refusals(method: str, path: str) -> None:
     for credential in (bearer(), {}):
-        answer = asked(method, path, origin=PAGE, **credential)
+        answer = await asked(method, path, origin=PAGE, **credential)
         assert answer.headers["access-control-allow-origin"] == PAGE
         assert answer.headers["vary"] == "Origin"
         assert "WWW-Authenticate" in answer.headers["access-control-expose-headers"]
@@ -60,25 +58,25 @@ def test_a_page_of_a_listed_origin_may_read_answers_and_refusals(method: str, pa
 
 @pytest.mark.parametrize(("method", "path"), [*OPEN, *CLOSED])
 @pytest.mark.parametrize("origin", OTHERS)
-def test_a_page_of_another_origin_gets_nothing(method: str, path: str, origin: str) -> None:
+async def test_a_page_of_another_origin_gets_nothing(method: str, path: str, origin: str) -> None:
     for wanted in (method, "OPTIONS"):
-        answer = asked(wanted, path, origin=origin, access_control_request_method=method, **bearer())
+        answer = await asked(wanted, path, origin=origin, access_control_request_method=method, **bearer())
         assert answer.status_code == 403
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
 @pytest.mark.parametrize(("method", "path"), CLOSED)
-def test_a_listed_origin_reaches_only_what_agents_use(method: str, path: str) -> None:
+async def test_a_listed_origin_reaches_only_what_agents_use(method: str, path: str) -> None:
     for wanted in (method, "OPTIONS"):
-        answer = asked(wanted, path, origin=PAGE, access_control_request_method=method, **bearer())
+        answer = await asked(wanted, path, origin=PAGE, access_control_request_method=method, **bearer())
         assert answer.status_code == 403
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
 @pytest.mark.parametrize(("method", "path"), OPEN)
-def test_a_preflight_needs_no_credential(method: str, path: str) -> None:
+async def test_a_preflight_needs_no_credential(method: str, path: str) -> None:
     wanted = "Authorization, content-type, mcp-protocol-version, mcp-param-region, x-evil, accept-evil, cookie"
-    answer = asked(
+    answer = await asked(
         "OPTIONS",
         path,
         origin=PAGE,
@@ -92,21 +90,21 @@ def test_a_preflight_needs_no_credential(method: str, path: str) -> None:
     assert method in answer.headers["access-control-allow-methods"]
 
 
-def test_options_alone_is_no_preflight() -> None:
-    assert asked("OPTIONS", "/mcp", origin=PAGE).status_code == 405
+async def test_options_alone_is_no_preflight() -> None:
+    assert (await asked("OPTIONS", "/mcp", origin=PAGE)).status_code == 405
 
 
 @pytest.mark.parametrize(("method", "path"), OPEN)
-def test_no_origin_is_allowed_by_default(method: str, path: str) -> None:
-    answer = asked(method, path, origins=frozenset(), origin=PAGE, **bearer())
+async def test_no_origin_is_allowed_by_default(method: str, path: str) -> None:
+    answer = await asked(method, path, origins=frozenset(), origin=PAGE, **bearer())
     assert answer.status_code == 403
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_the_address_of_mcp_may_end_with_a_slash() -> None:
-    plain, slash = (asked("POST", path, **bearer()) for path in ("/mcp", "/mcp/"))
+async def test_the_address_of_mcp_may_end_with_a_slash() -> None:
+    plain, slash = [await asked("POST", path, **bearer()) for path in ("/mcp", "/mcp/")]
     assert plain.status_code == slash.status_code == 200
     assert plain.json() == slash.json()
-    refused = asked("POST", "/mcp/")
+    refused = await asked("POST", "/mcp/")
     assert refused.status_code == 401
-    assert refused.headers["www-authenticate"] == asked("POST", "/mcp").headers["www-authenticate"]
+    assert refused.headers["www-authenticate"] == (await asked("POST", "/mcp")).headers["www-authenticate"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import os
@@ -191,23 +190,19 @@ def test_a_gateway_that_was_closed_stays_closed() -> None:
     with pytest.raises(ConfigError, match="this gateway was closed"):
         gateway.__enter__()
 
-    async def main() -> None:
-        async with (again := toolgen.Gateway.from_functions(add)):
-            pass
-        with pytest.raises(ConfigError, match="this gateway was closed"):
-            await again.call("add", {"left": 4})
-        with pytest.raises(ConfigError, match="this gateway was closed"):
-            await again.__aenter__()
 
-    asyncio.run(main())
+async def test_a_gateway_that_was_closed_on_a_loop_stays_closed() -> None:
+    async with (again := toolgen.Gateway.from_functions(add)):
+        pass
+    with pytest.raises(ConfigError, match="this gateway was closed"):
+        await again.call("add", {"left": 4})
+    with pytest.raises(ConfigError, match="this gateway was closed"):
+        await again.__aenter__()
 
 
 async def test_inside_a_loop_serving_is_refused_with_a_way_out() -> None:
-    async def main() -> None:
-        toolgen.serve(toolgen.Gateway.from_functions(add), port=0)
-
     with pytest.raises(ConfigError, match=r"as in a notebook.*in a thread"):
-        await main()
+        toolgen.serve(toolgen.Gateway.from_functions(add), port=0)
 
 
 def test_it_is_served_from_a_thread_of_a_program() -> None:
@@ -217,12 +212,8 @@ def test_it_is_served_from_a_thread_of_a_program() -> None:
 
 
 async def test_inside_a_loop_the_synchronous_form_is_refused() -> None:
-    async def main() -> None:
-        with toolgen.Gateway.from_functions(add):
-            pass
-
-    with pytest.raises(ConfigError, match="use `async with gateway:`"):
-        await main()
+    with pytest.raises(ConfigError, match="use `async with gateway:`"), toolgen.Gateway.from_functions(add):
+        pass
 
 
 def test_the_record_is_in_a_folder_where_one_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from pydantic import TypeAdapter
 
-from tests.gateway.clients import JSON, client, run
+from tests.gateway.clients import JSON, client
 from tests.gateway.gateways import FakeGateway
 
 _ARGUMENTS = {"text": "häy"}
@@ -96,46 +96,41 @@ FORMS = [
 ]
 
 
-def answered(gateway: FakeGateway, calls: list[Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-
-    async def main() -> None:
-        async with client(gateway) as http:
-            answer = await http.post("/v1/tool_calls", headers=JSON, content=msgspec.json.encode(calls))
-        assert answer.status_code == 200, answer.text
-        found.extend(answer.json())
-
-    run(main())
+async def answered(gateway: FakeGateway, calls: list[Any]) -> list[dict[str, Any]]:
+    async with client(gateway) as http:
+        answer = await http.post("/v1/tool_calls", headers=JSON, content=msgspec.json.encode(calls))
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()
     return found
 
 
 @pytest.mark.parametrize(("written", "read"), FORMS)
-def test_a_call_is_answered_in_the_form_it_came_in(written: Any, read: Any) -> None:
+async def test_a_call_is_answered_in_the_form_it_came_in(written: Any, read: Any) -> None:
     gateway = FakeGateway()
-    (answer,) = answered(gateway, [written("test__echo")])
+    (answer,) = await answered(gateway, [written("test__echo")])
     assert msgspec.json.decode(read(answer, fine=True)) == _ARGUMENTS
     assert gateway.calls[0]["arguments"] == _ARGUMENTS
 
 
 @pytest.mark.parametrize(("written", "read"), FORMS)
-def test_a_refusal_says_so_in_every_form(written: Any, read: Any) -> None:
-    (answer,) = answered(FakeGateway(), [written("test__fail")])
+async def test_a_refusal_says_so_in_every_form(written: Any, read: Any) -> None:
+    (answer,) = await answered(FakeGateway(), [written("test__fail")])
     assert read(answer, fine=False).startswith("rate_limited: too many calls")
 
 
-def test_calls_of_different_forms_may_come_together() -> None:
+async def test_calls_of_different_forms_may_come_together() -> None:
     calls = [written.values[0]("test__echo") for written in FORMS]  # type: ignore[operator]
-    answers = answered(FakeGateway(), calls)
+    answers = await answered(FakeGateway(), calls)
     for answer, form in zip(answers, FORMS, strict=True):
         form.values[1](answer, fine=True)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", '"x"', '{"a":NaN}', "[" * 100, '{"a":' * 70 + "1" + "}" * 70])
-def test_arguments_a_model_garbled_fail_their_own_call_alone(text: str) -> None:
+async def test_arguments_a_model_garbled_fail_their_own_call_alone(text: str) -> None:
     gateway = FakeGateway()
     broken = {"id": "b", "type": "function", "function": {"name": "test__echo", "arguments": text}}
     fine = {"id": "f", "type": "function", "function": {"name": "test__echo", "arguments": "{}"}}
-    first, second = answered(gateway, [broken, fine])
+    first, second = await answered(gateway, [broken, fine])
     assert first["content"].startswith("validation: the arguments are not the JSON object they must be")
     assert "What to do: " in first["content"]
     assert second == {"role": "tool", "tool_call_id": "f", "content": "{}"}
@@ -143,9 +138,9 @@ def test_arguments_a_model_garbled_fail_their_own_call_alone(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "{}", "\n{ }"])
-def test_a_model_may_leave_arguments_empty(text: str) -> None:
+async def test_a_model_may_leave_arguments_empty(text: str) -> None:
     gateway = FakeGateway()
-    answered(gateway, [{"type": "function_call", "call_id": "c1", "name": "test__echo", "arguments": text}])
+    await answered(gateway, [{"type": "function_call", "call_id": "c1", "name": "test__echo", "arguments": text}])
     assert gateway.calls[0]["arguments"] == {}
 
 

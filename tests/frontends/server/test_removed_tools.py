@@ -35,18 +35,15 @@ TOOL = "orders__get_health"
 RULES = [{"id": "reads", "to": ["bot"], "tools": ["orders__*"], "effects": ["read"], "verdict": "allow"}]
 
 
-def done(path: Path, change: Callable[[Gateway], Awaitable[Any]]) -> None:
+async def done(path: Path, change: Callable[[Gateway], Awaitable[Any]]) -> None:
     """By a program of its own, beside the gateway that is served."""
 
-    async def main() -> None:
-        async with Gateway.load(path).short_session() as gateway:
-            await change(gateway)
-
-    asyncio.run(main())
+    async with Gateway.load(path).short_session() as gateway:
+        await change(gateway)
 
 
 @pytest.mark.parametrize("kind", ["files", "redis"])
-def test_no_worker_calls_what_was_removed_until_it_is_restored(tmp_path: Path, kind: str) -> None:
+async def test_no_worker_calls_what_was_removed_until_it_is_restored(tmp_path: Path, kind: str) -> None:
     redis = RedisServer(tmp_path) if kind == "redis" else None
     if redis is not None:
         redis.start()
@@ -55,7 +52,7 @@ def test_no_worker_calls_what_was_removed_until_it_is_restored(tmp_path: Path, k
         path = project(tmp_path / "p", url, {"rules": RULES}, state=state)
         with serving(path, "--workers", "2") as served:
             assert served.codes() == {"ok"}
-            done(path, lambda gateway: gateway.tools.remove(TOOL))
+            await done(path, lambda gateway: gateway.tools.remove(TOOL))
             until(lambda: served.codes(8) == {"unknown_tool"})
             reached = len(seen.requests)
             killed = served.workers()[0]
@@ -63,7 +60,7 @@ def test_no_worker_calls_what_was_removed_until_it_is_restored(tmp_path: Path, k
             until(lambda: len(served.workers()) == 2 and killed not in served.workers())
             assert served.codes() == {"unknown_tool"}
             assert len(seen.requests) == reached
-            done(path, lambda gateway: gateway.tools.restore(TOOL))
+            await done(path, lambda gateway: gateway.tools.restore(TOOL))
             until(lambda: served.codes(8) == {"ok"})
             assert served.end() == 0
     if redis is not None:
@@ -139,16 +136,19 @@ async def test_clients_of_both_eras_at_every_worker_are_told_what_is_added_and_r
 
     async def changed(listeners: list[Listener], change: Callable[[Gateway], Awaitable[Any]], names: list[str]) -> None:
         before = [one.told for one in listeners]
-        await asyncio.to_thread(done, path, change)
+        await done(path, change)
         async with asyncio.timeout(120):
             await asyncio.gather(*(listed(one, told, names) for one, told in zip(listeners, before, strict=True)))
 
-    async def main(urls: list[str]) -> None:
+    with contextlib.ExitStack() as stack:
+        workers = "2" if kind != "two gateways" else "1"
+        served = [stack.enter_context(serving(place, "--workers", workers)) for place in places]
+        urls = [one.url for one in served]
         listeners = [Listener() for _ in range(2 * CLIENTS)]
-        async with contextlib.AsyncExitStack() as stack:
+        async with contextlib.AsyncExitStack() as clients:
             for number, one in enumerate(listeners):
                 mode = "legacy" if number % 2 else "2026-07-28"
-                await one.listen(urls[number // 2 % len(urls)], mode, stack)
+                await one.listen(urls[number // 2 % len(urls)], mode, clients)
             assert {tuple(await one.names()) for one in listeners} == {("own__slow", "own__version")}
             await changed(listeners, add_spare, ["added__spare", "own__slow", "own__version"])
             await changed(
@@ -158,11 +158,6 @@ async def test_clients_of_both_eras_at_every_worker_are_told_what_is_added_and_r
             await changed(
                 listeners, lambda gateway: gateway.tools.restore("own__version"), ["own__slow", "own__version"]
             )
-
-    with contextlib.ExitStack() as stack:
-        workers = "2" if kind != "two gateways" else "1"
-        served = [stack.enter_context(serving(place, "--workers", workers)) for place in places]
-        await main([one.url for one in served])
         assert [one.end() for one in served] == [0] * len(served)
     if redis is not None:
         redis.stop()

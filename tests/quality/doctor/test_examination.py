@@ -209,7 +209,7 @@ def test_references_that_lead_nowhere_are_said_by_name_and_are_no_failure(
     given = {"to": ["bot"], "source": "pets", "use": {"key": "${env:TEST_ELSEWHERE}"}}
     root = project(tmp_path / "p", monkeypatch, credentials=[given])
     monkeypatch.setenv("TEST_ELSEWHERE", "canary-7f3b")
-    keep(root / "var" / "state" / "oauth", "pets", "canary-7f3b", "canary-next", 86_400)
+    asyncio.run(keep(root / "var" / "state" / "oauth", "pets", "canary-7f3b", "canary-next", 86_400))
     for name, said in (
         ("", "ok: all 2 references"),
         ("TEST_ELSEWHERE", "note: credentials[0].use.key: the environment"),

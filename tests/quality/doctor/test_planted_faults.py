@@ -29,7 +29,7 @@ from toolgen.policy import access, arguments, egress, rules, sensitive_arguments
 from toolgen.policy.binding import BoundArguments
 from toolgen.policy.credentials import PolicyCredentials
 from toolgen.quality.doctor.examination import attempts_on
-from toolgen.quality.doctor.trial import Trial, tried
+from toolgen.quality.doctor.trial import tried
 from toolgen.state import pauses, rate_limits, turn_counter
 
 ALL = EXHAUSTIVE or os.environ.get("TOOLGEN_PLANTED") == "all"
@@ -149,11 +149,9 @@ UNNOTICED = {
 
 
 async def failed(root: Path) -> list[str]:
-    async def main() -> list[Trial]:
-        gateway = Gateway.load(root / "toolgen.yaml")
-        return [await tried(attempt) for attempt in attempts_on(gateway)]
-
-    return [f"{trial.name}: {trial.detail}" for trial in await main() if not trial.ok]
+    gateway = Gateway.load(root / "toolgen.yaml")
+    found = [await tried(attempt) for attempt in attempts_on(gateway)]
+    return [f"{trial.name}: {trial.detail}" for trial in found if not trial.ok]
 
 
 @pytest.fixture

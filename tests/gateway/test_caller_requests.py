@@ -20,7 +20,6 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
 from mcp.types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
 from tests.cli.commands import Run, runner
@@ -394,32 +393,3 @@ async def test_an_explanation_says_what_rule_and_source_let_the_server_request(
 
 def load(path: Path) -> list[str]:
     return [one["name"] for one in json.loads(path.read_text(encoding="utf-8"))["tools"]]
-
-
-@pytest.mark.parametrize("kind", ["pipes", "http"])
-@pytest.mark.parametrize("allow", [["elicitation"], []])
-async def test_callers_of_prompts_and_resources_are_asked_as_rules_allow(
-    tmp_path: Path, toolgen: Run, kind: str, allow: list[str]
-) -> None:
-    rule = {"prompts": ["*"], "resources": ["asking://*"]}
-    async with project(tmp_path, toolgen, kind, allow, **rule) as path, served(path) as url:
-        person = Person()
-        async with client(url, "legacy", person) as made:
-            if allow:
-                got = await made.get_prompt("far__greet")
-                assert got.messages[0].content.text == "A large cup"  # type: ignore[union-attr]
-                (content,) = (await made.read_resource("asking://cups/mine")).contents
-                assert content.text == "mine: large"  # type: ignore[union-attr]
-            else:
-                with pytest.raises(MCPError):
-                    await made.get_prompt("far__greet")
-            assert len(person.asked) == 2 * bool(allow)
-        recorded = [one for one in entries(path.parent / "audit") if one.get("event") == "question"]
-        assert [one["tool"] for one in recorded] == (
-            ["prompt:far__greet", "resource:asking://cups/{name}"] if allow else []
-        )
-        late = Person()
-        async with client(url, "2026-07-28", late) as made:
-            with pytest.raises(MCPError):
-                await made.get_prompt("far__greet")
-            assert late.asked == []

@@ -68,17 +68,32 @@ async def order(ctx: Context, note: str = "", times: int = 1) -> Any:
     return json.dumps({"action": found.action, "content": found.content}, sort_keys=True)
 
 
+async def _cup_of(ctx: Context) -> Any:
+    """The answer about a cup, or the result that asks for it."""
+    if ctx.protocol_version == MODERN:
+        return _in_rounds(
+            ctx, ElicitRequest(params=ElicitRequestFormParams(message="Which cup?", requested_schema=FORM))
+        )
+    return await ctx.session.elicit_form("Which cup?", FORM, related_request_id=ctx.request_id)
+
+
 @server.prompt()
-async def greet(ctx: Context) -> str:
+async def greet(ctx: Context) -> Any:
     """Greets the caller with a cup."""
-    found = await ctx.session.elicit_form("Which cup?", FORM, related_request_id=ctx.request_id)
+    await ctx.report_progress(1, 2, "asking")
+    found = await _cup_of(ctx)
+    if isinstance(found, InputRequiredResult):
+        return found
     return f"A {found.content['size']} cup" if found.action == "accept" and found.content else "No cup"
 
 
 @server.resource("asking://cups/{name}")
-async def cup(name: str, ctx: Context) -> str:
+async def cup(name: str, ctx: Context) -> Any:
     """Cup of the caller."""
-    found = await ctx.session.elicit_form("Which cup?", FORM, related_request_id=ctx.request_id)
+    await ctx.report_progress(1, 2, "asking")
+    found = await _cup_of(ctx)
+    if isinstance(found, InputRequiredResult):
+        return found
     return f"{name}: {found.content['size']}" if found.action == "accept" and found.content else name
 
 

@@ -139,6 +139,11 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
         """True if the caller can be asked while a call runs."""
         return False
 
+    @property
+    def reports_progress(self) -> bool:
+        """True if the system may report the progress of a read, or send log messages meanwhile."""
+        return False
+
     def answer_type(self, graph: Graph) -> str:
         """Return the type of a schema that fields are chosen from; "" for none."""
         return ""

@@ -232,6 +232,11 @@ class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=Tru
         """True if the server may request something of the caller."""
         return bool(self.requests)
 
+    @property
+    def reports_progress(self) -> bool:
+        """True, as any server may."""
+        return True
+
 
 class OperationBinding(
     BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="operation"

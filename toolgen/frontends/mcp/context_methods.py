@@ -5,29 +5,33 @@ from __future__ import annotations
 
 import base64
 import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from toolgen.frontends.mcp.bridged_reads import BridgedRead, BridgedReads
 from toolgen.frontends.mcp.client_channel import PendingReplies, StatefulChannel, StatelessChannel, capabilities_of
+from toolgen.frontends.mcp.log_levels import META_LOG_LEVEL, LogLevels
 from toolgen.frontends.mcp.messages import (
     INVALID_PARAMS,
     META_CAPABILITIES,
+    META_PROGRESS,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
     Caller,
     ProtocolStyle,
     RpcFault,
 )
-from toolgen.frontends.mcp.request_state import MAX_STATE_LENGTH, States
-from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls, ReadContent
+from toolgen.frontends.mcp.request_state import MAX_STATE_LENGTH, RequestState, States
+from toolgen.gateway.calls.context_calls import NO_PROMPT, NO_RESOURCE, ContextCalls, PromptMessages, ReadContent
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.model.apps import APPS, accepts_apps
 from toolgen.model.call import parties
 from toolgen.model.context import PROMPT, RESOURCE, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, file_bytes
 from toolgen.model.schema import Json
+from toolgen.pipeline.middleware import CallerConnection
 
 __all__ = ["CONTEXT_LISTS", "CONTEXT_METHODS", "ContextMethods", "content_block", "resource_fault"]
 
@@ -45,19 +49,36 @@ _T = TypeVar("_T", Prompt, Resource)
 
 
 class _Round(Struct, frozen=True):
-    """Request of a read: what is read, with which arguments, and what a client of 2026-07-28 answers with it."""
+    """Request of a read: what is read, with which arguments, what a client of 2026-07-28 answers with it, and if an MCP server may request
+    something of the caller."""
 
     about: str
     arguments: Mapping[str, Json]
     params: Mapping[str, Any]
     meta: Mapping[str, Any]
+    server_asks: bool
+
+
+class _Answers(Struct, frozen=True):
+    """Answers that a client of 2026-07-28 gave so far, and the state of the round before."""
+
+    answers: Mapping[str, Any]
+    state: RequestState | None
 
 
 class ContextMethods:
     """Methods about prompts and resources over one gateway."""
 
-    def __init__(self, context: ContextCalls, states: States, mailbox: PendingReplies) -> None:
-        self._context, self._states, self._mailbox = context, states, mailbox
+    def __init__(
+        self,
+        context: ContextCalls,
+        states: States,
+        mailbox: PendingReplies,
+        bridged: BridgedReads,
+        levels: LogLevels,
+    ) -> None:
+        self._context, self._states, self._mailbox, self._bridged = context, states, mailbox, bridged
+        self._levels = levels
 
     @property
     def capabilities(self) -> dict[str, object]:
@@ -68,15 +89,23 @@ class ContextMethods:
             declared["resources"] = {"subscribe": True, "listChanged": True}
         return declared | ({"completions": {}} if prompts or resources else {})
 
-    def converses(self, method: object, params: Mapping[str, Any]) -> bool:
-        """Return True if what is read may ask its caller before it answers."""
+    def converses(self, method: object, params: Mapping[str, Any], meta: Mapping[str, Any], caller: Caller) -> bool:
+        """Return True if messages may be sent to the caller of a read before its answer: questions, progress, and log messages."""
         match method:
             case "prompts/get":
-                return self._context.converses(prompt=params.get("name"))
+                named = {"prompt": params.get("name")}
             case "resources/read":
-                return self._context.converses(resource=params.get("uri"))
+                named = {"resource": params.get("uri")}
             case _:
                 return False
+        if META_PROGRESS in meta or self._level(meta, caller) is not None:
+            return self._context.converses(**named) or self._context.reports_progress(**named)
+        return bool(caller.capabilities) and self._context.converses(**named)
+
+    def _level(self, meta: Mapping[str, Any], caller: Caller) -> int | None:
+        if not self._levels.asked and META_LOG_LEVEL not in meta:
+            return None
+        return self._levels.of((parties(caller.principal), caller.connection), meta)
 
     async def answer(
         self, method: str, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
@@ -118,71 +147,97 @@ class ContextMethods:
             return _wrong("params.arguments must be an object of strings")
         if len(given) > _MAX_ARGUMENTS:
             return _wrong(f"params.arguments has more than {_MAX_ARGUMENTS} members")
-        line = self._line(_Round(f"{PROMPT}{name}", given, params, meta), style, caller)
-        if isinstance(line, RpcFault):
-            return line
-        found = await self._context.get(name, given, _reader(caller))
-        if isinstance(found, Error):
-            asking = self._asking(line, f"{PROMPT}{name}", given, caller) if found.code == ASKS else None
-            return asking or _prompt_fault(found)
-        messages = [
-            {"role": _role(one.get("role")), "content": content_block(one.get("content"))} for one in found.messages
-        ]
-        result: dict[str, object] = {"messages": messages}
-        return result | ({"description": found.description} if found.description else {})
+
+        async def get(connection: CallerConnection) -> dict[str, object] | Error:
+            found = await self._context.get(name, given, _reader(caller, connection))
+            return found if isinstance(found, Error) else _messages(found)
+
+        asked = _Round(f"{PROMPT}{name}", given, params, meta, self._context.server_asks(prompt=name))
+        found = await self._answer(asked, get, style, caller)
+        return _prompt_fault(found) if isinstance(found, Error) else found
 
     async def read(
         self, uri: str, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
     ) -> dict[str, object] | RpcFault:
         """resources/read, of a URI that is not one of an answer."""
-        line = self._line(_Round(f"{RESOURCE}{uri}", {}, params, meta), style, caller)
-        if isinstance(line, RpcFault):
-            return line
-        found = await self._context.read(uri, _reader(caller))
-        if isinstance(found, Error):
-            asking = self._asking(line, f"{RESOURCE}{uri}", {}, caller) if found.code == ASKS else None
-            return asking or resource_fault(found, uri, style)
-        return {"contents": [_read_content(one) for one in found]}
+
+        async def read(connection: CallerConnection) -> dict[str, object] | Error:
+            found = await self._context.read(uri, _reader(caller, connection))
+            return found if isinstance(found, Error) else {"contents": [_read_content(one) for one in found]}
+
+        asked = _Round(f"{RESOURCE}{uri}", {}, params, meta, self._context.server_asks(resource=uri))
+        found = await self._answer(asked, read, style, caller)
+        return resource_fault(found, uri, style) if isinstance(found, Error) else found
+
+    async def _answer(
+        self,
+        asked: _Round,
+        read: Callable[[CallerConnection], Awaitable[dict[str, object] | Error]],
+        style: ProtocolStyle,
+        caller: Caller,
+    ) -> dict[str, object] | Error | RpcFault:
+        """The result of a read, which may ask its caller first (2026-07-28, basic/utilities/mrtr)."""
+        token = asked.meta.get(META_PROGRESS)
+        if isinstance(token, bool) or not isinstance(token, int | str | None):
+            return _wrong(f"params._meta.{META_PROGRESS} must be a string or an integer")
+        given = _Answers({}, None) if style is ProtocolStyle.STATEFUL else self._answers(asked, caller)
+        if isinstance(given, RpcFault):
+            return given
+        line = self._line(asked, given, style, caller)
+        if asked.server_asks and line.capabilities:
+            bridged = BridgedRead(
+                about=asked.about,
+                arguments=asked.arguments,
+                style=style,
+                state=given.state,
+                answers=given.answers,
+                read=read,
+            )
+            return await self._bridged.answer(bridged, line, caller)
+        caller.caller_connection.line = line
+        found = await read(caller.caller_connection)
+        if isinstance(found, Error) and found.code == ASKS:
+            return self._asking(line, asked.about, asked.arguments, caller) or found
+        return found
 
     def _line(
-        self, asked: _Round, style: ProtocolStyle, caller: Caller
-    ) -> StatefulChannel | StatelessChannel | RpcFault:
-        """The way to ask the caller of a read, with the answers that a client of 2026-07-28 gave so far (basic/utilities/mrtr)."""
-        connection = caller.caller_connection
-        line: StatefulChannel | StatelessChannel
+        self, asked: _Round, given: _Answers, style: ProtocolStyle, caller: Caller
+    ) -> StatefulChannel | StatelessChannel:
+        """The channel to the caller of a read, with the answers that a client of 2026-07-28 gave so far."""
+        token, level = asked.meta.get(META_PROGRESS), self._level(asked.meta, caller)
         if style is ProtocolStyle.STATEFUL:
-            line = StatefulChannel(
-                caller_connection=connection,
+            return StatefulChannel(
+                caller_connection=caller.caller_connection,
                 capabilities=caller.capabilities if caller.send is not None else frozenset(),
+                token=token,
                 send=caller.send,
                 mailbox=self._mailbox,
                 parties=parties(caller.principal),
+                level=level,
             )
-        else:
-            given = self._answers(asked, caller)
-            if isinstance(given, RpcFault):
-                return given
-            known = {"prompt" if asked.about.startswith(PROMPT) else "resource": asked.about.partition(":")[2]}
-            kept = self._context.server_asks(**known)
-            capabilities = frozenset[str]() if kept else capabilities_of(asked.meta.get(META_CAPABILITIES))
-            line = StatelessChannel(caller_connection=connection, capabilities=capabilities, answers=given)
-        connection.line = line
-        return line
+        return StatelessChannel(
+            caller_connection=caller.caller_connection,
+            capabilities=capabilities_of(asked.meta.get(META_CAPABILITIES)),
+            token=token,
+            send=caller.send,
+            answers=given.answers,
+            level=level,
+        )
 
-    def _answers(self, asked: _Round, caller: Caller) -> dict[str, Any] | RpcFault:
+    def _answers(self, asked: _Round, caller: Caller) -> _Answers | RpcFault:
         given = asked.params.get("inputResponses", {})
         if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
             return _wrong("params.inputResponses must hold the results of the requests it answers, each an object")
         if len(given) > _MAX_ANSWERS:
             return _wrong(f"params.inputResponses has more than {_MAX_ANSWERS} members")
         if "requestState" not in asked.params:
-            return given
+            return _Answers(given, None)
         text = asked.params["requestState"]
         fits = isinstance(text, str) and len(text) <= MAX_STATE_LENGTH
         state = self._states.open(text, caller.principal, asked.about, asked.arguments) if fits else None
         if state is None:
             return _wrong("params.requestState is none that this gateway gave for this request, or its time is over")
-        return {**state.answers, **given}
+        return _Answers({**state.answers, **given}, state)
 
     def _asking(
         self, line: StatefulChannel | StatelessChannel, about: str, arguments: Mapping[str, Json], caller: Caller
@@ -260,10 +315,17 @@ def _role(role: Json) -> str:
     return "assistant" if role == "assistant" else "user"
 
 
-def _reader(caller: Caller) -> Reader:
+def _messages(found: PromptMessages) -> dict[str, object]:
+    messages = [
+        {"role": _role(one.get("role")), "content": content_block(one.get("content"))} for one in found.messages
+    ]
+    return {"messages": messages} | ({"description": found.description} if found.description else {})
+
+
+def _reader(caller: Caller, connection: CallerConnection | None = None) -> Reader:
     return Reader(
         principal=caller.principal,
-        caller_connection=caller.caller_connection,
+        caller_connection=connection or caller.caller_connection,
         session=caller.session or caller.connection,
         client=caller.client,
         conversation=caller.session,

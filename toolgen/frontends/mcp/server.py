@@ -14,6 +14,7 @@ import msgspec
 
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import AuditError, StateError
+from toolgen.frontends.mcp.bridged_reads import BridgedReads
 from toolgen.frontends.mcp.client_channel import PendingReplies
 from toolgen.frontends.mcp.context_methods import CONTEXT_LISTS, CONTEXT_METHODS, ContextMethods, resource_fault
 from toolgen.frontends.mcp.file_resources import read_resource
@@ -90,7 +91,8 @@ class Mcp:
         self.tasks = Tasks(gateway, listings, states)
         self.levels = LogLevels()
         self.subscriptions = Subscriptions(gateway.context)
-        self._context = ContextMethods(gateway.context, states, self._mailbox)
+        reads = BridgedReads(gateway, states, self.tasks)
+        self._context = ContextMethods(gateway.context, states, self._mailbox, reads, self.levels)
         self._calls = ToolCalls(gateway, listings, states, self._mailbox, self.tasks, self.levels)
 
     async def answer(self, message: RpcMessage, *, protocol_style: ProtocolStyle, caller: Caller) -> RpcReply:
@@ -141,7 +143,7 @@ class Mcp:
         if not isinstance(message.params, dict):
             return False
         if message.method != "tools/call":
-            return bool(caller.capabilities) and self._context.converses(message.method, message.params)
+            return self._context.converses(message.method, message.params, message.meta, caller)
         logs = self.levels.asked or META_LOG_LEVEL in message.meta
         if not caller.capabilities and META_PROGRESS not in message.meta and not logs:
             return False  # it neither can be asked nor wants to be told

@@ -20,6 +20,7 @@ from toolgen.gateway.calls.linked_resources import held_in
 from toolgen.gateway.catalog.mcp_servers import DEFAULT_SERVERS, McpServers
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.apps import APP_TYPE
+from toolgen.model.binding_properties import BindingProperties
 from toolgen.model.call import Call, Principal
 from toolgen.model.context import MAX_ARGUMENT_LENGTH, PROMPT, RESOURCE, Prompt, PromptArgument, Resource
 from toolgen.model.result import Error, Refused, Success, file_bytes, file_data
@@ -117,22 +118,32 @@ class ContextCalls:
         return tuple(context.shown_resource(principal, one) for one in self._visible(principal) if one.is_template)
 
     def converses(self, *, prompt: object = None, resource: object = None) -> bool:
-        """Return True if the function of a prompt or resource may ask its caller."""
+        """Return True if the function or MCP server of a prompt or resource may ask its caller."""
+        binding = self._binding(prompt, resource)
+        return binding is not None and binding.converses
+
+    def reports_progress(self, *, prompt: object = None, resource: object = None) -> bool:
+        """Return True if the system behind a prompt or resource may report progress, or send log messages."""
+        binding = self._binding(prompt, resource)
+        return binding is not None and binding.reports_progress
+
+    def _binding(self, prompt: object, resource: object) -> BindingProperties | None:
+        """The binding of a prompt or resource, or of the tool that reads it."""
         context = self._current.compiled_policy.context
         found = context.prompts.get(prompt) if isinstance(prompt, str) else None
         one = found or (context.resource_of(resource) if isinstance(resource, str) else None)
         if one is None:
-            return False
+            return None
         tool = self._current.compiled_policy.tools.get(one.binding.reading_tool)
-        return one.binding.converses if tool is None else tool.binding.converses
+        return one.binding if tool is None else tool.binding
 
     def app_tools(self, principal: Principal) -> tuple[Tool, ...]:
         """The tools this principal may call that are for apps alone, in name order: clients that show apps are listed them."""
         return self._current.compiled_policy.app_tools(principal)
 
     def server_asks(self, *, prompt: object = None, resource: object = None) -> bool:
-        """Return True if the MCP server of a prompt or resource may request something of the caller. It is asked once, so that only a
-        caller that answers meanwhile can be asked."""
+        """Return True if the MCP server of a prompt or resource may request something of the caller. The server is asked once, so the read
+        is kept until the caller has answered."""
         context = self._current.compiled_policy.context
         found = context.prompts.get(prompt) if isinstance(prompt, str) else None
         one = found or (context.resource_of(resource) if isinstance(resource, str) else None)
@@ -165,6 +176,7 @@ class ContextCalls:
             return GONE
         call = compiled_policy.context.prompt_call(name, arguments, replace(reader, principal=who))
         call_context = CallContext(caller_connection=reader.caller_connection)
+        reader.caller_connection.under_way = call
         result = await self._run(compiled_policy.read_context, call, call_context)
         if not isinstance(result, Success):
             error = result if isinstance(result, Error) else result.error
@@ -192,6 +204,7 @@ class ContextCalls:
             return await self._read_by_tool(reading, uri, replace(reader, principal=who))
         call = compiled_policy.context.resource_call(uri, replace(reader, principal=who))
         call_context = CallContext(caller_connection=reader.caller_connection)
+        reader.caller_connection.under_way = call
         result = await self._run(compiled_policy.read_context, call, call_context)
         if not isinstance(result, Success):
             error = result if isinstance(result, Error) else result.error

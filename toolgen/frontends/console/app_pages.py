@@ -163,6 +163,5 @@ def _document(text: str, policy: str) -> Response:
         (b"referrer-policy", b"no-referrer"),
         (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), clipboard-write=(), clipboard-read=()"),
         (b"x-dns-prefetch-control", b"off"),
-        (b"origin-agent-cluster", b"?1"),
     )
     return Response(body=text.encode("utf-8", "replace"), headers=headers, media_type=b"text/html; charset=utf-8")

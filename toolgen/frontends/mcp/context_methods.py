@@ -350,7 +350,8 @@ def _page(
     if cursor is not None and not isinstance(cursor, str):
         return _wrong("params.cursor must be a string")
     try:
-        after = base64.urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8") if cursor else ""
+        # Strict: other decoders leave out what is not base64, and would begin again at the first page.
+        after = base64.b64decode(cursor.encode("ascii"), b"-_", validate=True).decode("utf-8") if cursor else ""
     except ValueError:
         return _wrong("params.cursor is not a cursor this gateway gave out")
     start = bisect.bisect_right(found, after, key=key) if after else 0

@@ -29,9 +29,11 @@ def client_of(client_id: str, said: Mapping[str, Any], settings: ClientSettings,
     A registration without a method means client_secret_basic (RFC 7591 section 2). A document has no secret, so without a method its
     client is public.
     """
-    given = _validated(
-        {**said, **({"token_endpoint_auth_method": "none"} if _is_public(said, document=document) else {})}
-    )
+    jwks = _keys(said.get("jwks"))
+    if _list(said, "grant_types") and "authorization_code" not in _list(said, "grant_types"):
+        raise _fault("grant_types: must have authorization_code")
+    public = {"token_endpoint_auth_method": "none"} if _is_public(said, document=document) else {}
+    given = _validated({**said, **public})
     method = given["token_endpoint_auth_method"]
     if document and method not in {"none", "private_key_jwt"}:
         raise _fault("token_endpoint_auth_method: a metadata document takes none or private_key_jwt")
@@ -41,10 +43,7 @@ def client_of(client_id: str, said: Mapping[str, Any], settings: ClientSettings,
     for uri in redirects:
         _check_redirect(uri, settings)
     grants = given.get("grant_types") or ["authorization_code"]
-    if not isinstance(grants, list) or "authorization_code" not in grants:
-        raise _fault("grant_types: must have authorization_code")
     jwks_uri = given.get("jwks_uri") or ""
-    jwks = _keys(given.get("jwks"))
     if method == "private_key_jwt" and jwks is None and not jwks_uri:
         raise _fault("private_key_jwt: needs jwks or jwks_uri")
     return HostedClient(

@@ -1,0 +1,236 @@
+"""Client ID metadata documents: fetched over https and the egress rules, and never from an inner address that nobody listed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.authorities import Authority
+from tests.gateway.sign_in.places import REDIRECT, place, policy_of
+from tests.services.identity_provider import IdentityProvider
+from toolgen.config.sign_in import ClientSettings
+from toolgen.connectors.http.outbound.tls import context_of
+from toolgen.core.clock import SystemClock
+from toolgen.gateway.sign_in.client_documents import ClientDocuments, is_document_address
+from toolgen.gateway.sign_in.errors import OAuthError
+from toolgen.policy.egress import Egress
+
+
+@dataclass
+class Host:
+    """A web server of a client: what it answers, and what it was asked."""
+
+    port: int = 0
+    status: int = 200
+    said: Any = field(default_factory=dict)
+    kind: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def client_id(self) -> str:
+        return f"https://localhost:{self.port}/client.json"
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    """A client's server over https, whose authority this machine trusts."""
+    authority = Authority(tmp_path, "authority")
+    certificate, key = authority.issue("localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
+    context_of.cache_clear()
+    state = Host()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            state.asked.append(self.path)
+            body = state.said if isinstance(state.said, bytes) else json.dumps(state.said).encode()
+            self.send_response(state.status)
+            for name, value in {"content-type": state.kind, **state.headers}.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    state.port = server.server_address[1]
+    state.said = {"client_id": state.client_id, "client_name": "Chat", "redirect_uris": [REDIRECT]}
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        context_of.cache_clear()
+
+
+def documents(host: Host, egress: Egress | None = None, settings: ClientSettings | None = None) -> ClientDocuments:
+    rules = egress or Egress(allow=frozenset({("localhost", host.port)}))
+    return ClientDocuments(
+        settings or ClientSettings(),
+        lambda place: rules.check(place.host, place.port, place.address),
+        SystemClock(),
+    )
+
+
+async def test_a_client_is_known_by_its_document(host: Host) -> None:
+    known = documents(host)
+    client = await known.client(host.client_id)
+    assert (client.name, client.host, client.method, client.document) == ("Chat", "localhost", "none", True)
+    await known.client(host.client_id)
+    assert host.asked == ["/client.json"]
+
+
+async def test_a_person_signs_in_with_a_client_of_a_document(
+    tmp_path: Path, provider: IdentityProvider, host: Host
+) -> None:
+    host.said |= {"grant_types": ["authorization_code", "refresh_token"]}
+    port = provider.issuer.rpartition(":")[2]
+    egress = {"allow": [f"localhost:{host.port}", f"127.0.0.1:{port}"]}
+    client = {"client_id": host.client_id, "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"}
+    async with place(tmp_path, provider, policy=policy_of(provider, egress=egress), sign_in={"clients": {}}) as here:
+        page = await here.page(here.asked(client))
+        assert "The client is published at <strong>localhost</strong>" in page.text
+        tokens = await here.tokens(client)
+        assert (await here.refresh(client, tokens["refresh_token"])).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "egress",
+    [
+        Egress(),
+        Egress(private_networks=True),
+        Egress(allow=frozenset({("client.example.com", 443)})),
+    ],
+)
+async def test_ssrf_by_a_document_at_an_inner_address(host: Host, egress: Egress) -> None:
+    """An entry of its own is needed: `private_networks: allow` is for the operator's own services."""
+    with pytest.raises(OAuthError, match="cannot be fetched from here"):
+        await documents(host, egress).client(host.client_id)
+    assert host.asked == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.0.0.5", "169.254.169.254", "::1", "::ffff:10.0.0.5", "fd00:ec2::254", "100.64.0.1", "0.0.0.0"],
+)
+async def test_ssrf_by_a_name_that_resolves_to_an_inner_address(host: Host, address: str) -> None:
+    async def resolver(name: str, port: int) -> list[str]:
+        return ["93.184.216.34", address]
+
+    rules = Egress(private_networks=True)
+    known = ClientDocuments(
+        ClientSettings(),
+        lambda one: rules.check(one.host, one.port, one.address),
+        SystemClock(),
+        resolver=resolver,
+    )
+    with pytest.raises(OAuthError, match="cannot be fetched from here"):
+        await known.client(f"https://rebound.example:{host.port}/client.json")
+    assert host.asked == []
+
+
+async def test_ssrf_by_a_redirect(host: Host) -> None:
+    host.status, host.headers = 302, {"location": "https://localhost/latest/meta-data"}
+    with pytest.raises(OAuthError, match="redirects, which is not followed"):
+        await documents(host).client(host.client_id)
+    assert host.asked == ["/client.json"]
+
+
+async def test_ssrf_by_the_key_set_of_a_document(host: Host) -> None:
+    host.said |= {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://169.254.169.254/keys"}
+    known = documents(host)
+    client = await known.client(host.client_id)
+    with pytest.raises(OAuthError, match="cannot be fetched from here"):
+        await known.key_set(client)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"status": 404}, "is not there"),
+        ({"kind": "text/html"}, "is not sent as application/json"),
+        ({"kind": "application/jsonp"}, "is not sent as application/json"),
+        ({"said": b"{" + b" " * 20_000 + b"}"}, "is larger than"),
+        ({"said": b" " * 400_000}, "cannot be fetched"),
+        ({"said": b"[]"}, "is not a JSON object"),
+        ({"said": b'{"client_id": "a", "client_id": "b"}'}, "is not JSON with one meaning"),
+        ({"said": b"{"}, "is not JSON"),
+        ({"headers": {"content-encoding": "gzip"}}, "cannot be fetched"),
+    ],
+)
+async def test_a_document_that_is_none(host: Host, changes: dict[str, Any], why: str) -> None:
+    for name, value in changes.items():
+        setattr(host, name, value)
+    known = documents(host)
+    for _ in range(2):
+        with pytest.raises(OAuthError, match=why):
+            await known.client(host.client_id)
+    assert len(host.asked) == 1  # a fault is kept for a while: nobody has the gateway ask a hundred times
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"client_id": "https://localhost/client.json"},
+        {"client_id": None},
+        {"client_secret": "x"},
+        {"token_endpoint_auth_method": "client_secret_basic"},
+        {"redirect_uris": ["http://evil.example/cb"]},
+        {"redirect_uris": []},
+    ],
+)
+async def test_a_document_that_is_not_its_own(host: Host, changes: dict[str, Any]) -> None:
+    host.said |= changes
+    with pytest.raises(OAuthError, match="the metadata document of the client"):
+        await documents(host).client(host.client_id)
+
+
+@pytest.mark.parametrize(
+    ("client_id", "is_address"),
+    [
+        ("https://client.example.com/id", True),
+        ("https://client.example.com:8443/id", True),
+        ("http://client.example.com/id", False),
+        ("https://client.example.com", False),
+        ("https://client.example.com/", False),
+        ("https://client.example.com/a/../b", False),
+        ("https://client.example.com/%2e%2e/b", False),
+        ("https://user@client.example.com/id", False),
+        ("https://client.example.com/id#x", False),
+        ("https://client.example.com/i d", False),
+        ("https://client.example.com\\@evil/id", False),
+        ("https://client.example.com:99999/id", False),
+        ("https://clïent.example.com/id", False),
+        ("https://client.example.com/" + "x" * 2000, False),
+        ("ftp://client.example.com/id", False),
+        ("abc", False),
+    ],
+)
+def test_which_ids_are_addresses(client_id: str, is_address: bool) -> None:
+    assert is_document_address(client_id) is is_address
+
+
+async def test_hosts_that_the_operator_did_not_allow_are_not_asked(host: Host) -> None:
+    known = documents(host, settings=ClientSettings(hosts=("claude.ai",)))
+    with pytest.raises(OAuthError, match="did not allow"):
+        await known.client(host.client_id)
+    assert host.asked == []

@@ -60,6 +60,9 @@ class AccountProvider:
     refreshed: int = 0
     faults: list[str] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
+    wants: str = ""  # scopes that the API needs
+    scopes: dict[str, str] = field(default_factory=dict)
+    grants: str | None = None  # scopes that are given, whatever is asked for
 
     @property
     def issuer(self) -> str:
@@ -110,6 +113,9 @@ class AccountProvider:
             token = asked.headers.get("Authorization", "").removeprefix("Bearer ")
             if token not in self.tokens:
                 return Answered.json(401, message="bad credentials")
+            if set(self.wants.split()) - set(self.scopes[token].split()):
+                challenge = f'Bearer realm="api", error="insufficient_scope", scope="{self.wants}"'
+                return Answered(403, b"{}", {"WWW-Authenticate": challenge, "Content-Type": "application/json"})
             self.used.append(self.tokens[token])
             return Answered.json(owner=self.tokens[token])
         return Answered(404)
@@ -142,7 +148,7 @@ class AccountProvider:
                 if known is None or not _proven(known, form):
                     self.faults.append("code")
                     return Answered.json(400, error="invalid_grant")
-                return self._issued(known["person"])
+                return self._issued(known["person"], known.get("scope", ""))
             case "refresh_token":
                 self.refreshed += 1
                 person = self.refresh_tokens.pop(form.get("refresh_token", ""), None)
@@ -157,11 +163,12 @@ class AccountProvider:
                 return self._issued(person)
         return Answered.json(400, error="unsupported_grant_type")
 
-    def _issued(self, person: str) -> Answered:
+    def _issued(self, person: str, asked: str = "repo") -> Answered:
         access, refresh = f"canary-access-{secrets.token_hex(8)}", f"canary-refresh-{secrets.token_hex(8)}"
         self.tokens[access], self.refresh_tokens[refresh] = person, person
+        scope = self.scopes[access] = asked if self.grants is None else self.grants
         lasts = {} if self.lifetime is None else {"expires_in": self.lifetime}
-        return Answered.json(access_token=access, token_type="Bearer", refresh_token=refresh, scope="repo", **lasts)
+        return Answered.json(access_token=access, token_type="Bearer", refresh_token=refresh, scope=scope, **lasts)
 
 
 def _proven(asked: dict[str, str], form: dict[str, str]) -> bool:

@@ -18,6 +18,7 @@ from toolgen.core.background import Background, FaultLog
 from toolgen.core.clock import Clock
 from toolgen.gateway.accounts.accounts import Accounts
 from toolgen.gateway.accounts.assembled import make_accounts
+from toolgen.gateway.accounts.removed_principals import RemovedPrincipals
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.grants import ApprovalGrants
 from toolgen.gateway.approvals.requests import ApprovalRequests
@@ -165,6 +166,7 @@ class GatewayParts(Struct, frozen=True, kw_only=True):
     callers: Callers
     accounts: Accounts
     sign_in: SignInServer | None
+    removed: RemovedPrincipals
     approvals: Approvals
     devices: DeviceCalls
     answering: ResponseShaper
@@ -218,6 +220,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
         callers=base.callers,
         accounts=base.accounts,
         sign_in=base.sign_in,
+        removed=RemovedPrincipals(base.accounts, base.callers, current, lambda: reloader.unsettled),
         approvals=parts.approvals,
         devices=parts.devices,
         answering=parts.answering,

@@ -43,7 +43,8 @@ class Account(Unprinted, frozen=True, kw_only=True):
     """Account of a person at a system. Times are seconds since the epoch.
 
     `expires` is the end of the access token, 0 if it never ends. `issuer` and `client` are the authorization server and the client
-    that the tokens belong to: another server is never sent them. `default` marks the account that calls use.
+    that the tokens belong to: another server is never sent them. `default` marks the account that calls use. `asked` are the scopes that
+    the person was asked for because the system wanted them.
     """
 
     person: str
@@ -60,6 +61,7 @@ class Account(Unprinted, frozen=True, kw_only=True):
     refreshed: float
     default: bool = True
     subject: str = ""
+    asked: tuple[str, ...] = ()
     version: int = 0
 
     @property
@@ -85,6 +87,7 @@ class _Content(Struct, frozen=True, kw_only=True):
     refreshed: float
     default: bool
     subject: str
+    asked: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "_Content(***)"

@@ -113,8 +113,11 @@ class Office:
         return await http.get(refresh_of(landing.text))
 
     async def link(self, who: str = "ann", link: str = "") -> httpx.Response:
-        """Link an account from a call's link, all the way."""
-        link = link or link_of(await self.call(who))
+        """Link an account from a call's link, all the way. A call that is made for that alone is withdrawn."""
+        if not link:
+            waiting = await self.call(who)
+            link = link_of(waiting)
+            await self.gateway.approvals.calls.cancel(waiting.call_id, self.gateway.principal(who))
         self.allow()
         return await self.back(who, self.provider.authorize(await self.begin(who, link)))
 
@@ -160,7 +163,7 @@ def write_project(
         **(auth or {}),
     }
     more = settings.pop("sources", {})
-    sources = {**more, "repos": {"openapi": "specs/repos.json", "server": provider.issuer, "auth": {"login": account}}}
+    sources = {"repos": {"openapi": "specs/repos.json", "server": provider.issuer, "auth": {"login": account}}, **more}
     path = root / "toolgen.yaml"
     path.write_text(json.dumps({"sources": sources, "console": {"url": url}, **settings}))
     return path

@@ -135,6 +135,7 @@ async def test_a_call_waits_no_longer_than_the_link(
 async def test_a_withdrawn_call_is_not_made_after_the_link(tmp_path: Path, provider: AccountProvider) -> None:
     async with office(tmp_path, provider) as here:
         waiting = await here.call(tool=WRITE)
+        await here.ended(waiting, within=1.5)  # it was looked at by then
         await here.gateway.approvals.calls.cancel(waiting.call_id, here.gateway.principal("ann"))
         await here.link("ann", link_of(waiting))
         assert code(await here.ended(waiting)) == "cancelled"

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 import msgspec
@@ -21,7 +22,8 @@ from toolgen.connectors.http.connector import Dialer, EgressRefusal, Resolver, R
 from toolgen.connectors.http.credentials import CredentialSelector, Provision, Security, Signed
 from toolgen.connectors.http.downloads import AnswerDownload
 from toolgen.connectors.http.message import UndecodableError
-from toolgen.connectors.http.oauth.account_tokens import unlinked
+from toolgen.connectors.http.oauth.account_tokens import AccountRenewal, unlinked
+from toolgen.connectors.http.oauth.bearer_challenge import missing_scopes
 from toolgen.connectors.http.oauth.call_tokens import NoTokenError
 from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.redirects import MAX_HOPS, moved
@@ -254,10 +256,20 @@ class HttpExecutor:
         finally:
             if download is not None and download.sink is not None:
                 await download.stop()
+        if isinstance(renewal, AccountRenewal) and outcome.delivery.status in {401, 403}:
+            await self._step_up(renewal, reply.headers.get("www-authenticate", ""))
         if renewed or renewal is None or outcome.delivery.status != 401 or not renewal.mends():
             return outcome
         again = await self._once(request, course, renewed=True)
         return replace(again, delivery=replace(again.delivery, attempts=2))
+
+    async def _step_up(self, renewal: AccountRenewal, challenge: str) -> None:
+        """Ask the person for the scopes that the system refused a request for (RFC 6750 section 3.1). Raises
+        `AuthorizationRequiredError` if that may help."""
+        scopes = missing_scopes(challenge)
+        with suppress(StateError, SecretError):  # the refusal of the system is told then
+            if scopes:
+                await renewal.widen(scopes)
 
     async def _prepared(
         self, request: HttpRequest, course: _HttpAttempt

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from toolgen.connectors.http.oauth.bearer_challenge import bearer_parameters
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Failed
 
 __all__ = ["with_challenge"]
 
-_MAX_LENGTH: Final = 4096
 _MAX_SHOWN_LENGTH: Final = 300
-# A parameter: a token, or a quoted string with its escapes (RFC 9110, section 11.2).
-_PARAMETER = re.compile(r'(?<![^\s,])([A-Za-z_]{1,40})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
-_BEARER = re.compile(r"(?:\A|,)\s*bearer(?=\s)", re.IGNORECASE)
 _SHOWN: Final = ("error", "error_description", "scope")
 
 
@@ -27,12 +23,9 @@ def with_challenge(outcome: Failed, header: str, scrubber: Scrubber) -> Failed:
 
     Only printable text is repeated, without secrets, and of the metadata only a URL.
     """
-    if len(header) > _MAX_LENGTH or not header.isprintable() or (bearer := _BEARER.search(header)) is None:
+    found = bearer_parameters(header)
+    if found is None:
         return outcome
-    found = {
-        name.lower(): re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
-        for name, quoted, plain in _PARAMETER.findall(header[bearer.end() :])
-    }
     said = [f"{name} {_shown(found[name], scrubber)!a}" for name in _SHOWN if found.get(name)]
     if metadata := _url(found.get("resource_metadata", "")):
         said.insert(0, f"it says how to sign in at {_shown(metadata, scrubber)}")

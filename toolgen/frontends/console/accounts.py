@@ -74,7 +74,7 @@ async def opened(visit: Visit) -> Response:
         source=ticket.source,
         title=accounts.title(ticket.source),
         account=ticket.name,
-        scopes=accounts.scopes(ticket.source),
+        scopes=tuple(dict.fromkeys((*accounts.scopes(ticket.source), *ticket.scopes))),
     )
 
 

@@ -102,7 +102,7 @@ class Gateway:
         self._meaning, self._shared, self._checks = parts.meaning, parts.shared, parts.checks
         self._devices, self._answering, self._executors = parts.devices, parts.answering, parts.executors
         self._runtime, self._reloader, self._catalog = parts.runtime, parts.reloader, parts.catalog
-        self._runner, self._is_closed = parts.runner, False
+        self._runner, self._removed, self._is_closed = parts.runner, parts.removed, False
         self.context = parts.context
         self.context.servers.check()
         self._mounted: list[MountedApp] = []
@@ -265,6 +265,7 @@ class Gateway:
             self._reloader.start()
             self._catalog.start(self._background)
             self._runner.start()
+            self._removed.start(self._background)
             self.operations.start()
             self.monitoring.start()
             if self._meaning is not None:
@@ -298,7 +299,7 @@ class Gateway:
         self.operations.leave()
         meaning = () if self._meaning is None else (self._meaning.close,)
         watching = (self.role_grants.stop, self._tools.stop, self._catalog.stop, self._reloader.stop)
-        await each(*watching, self.monitoring.stop, self._runner.stop, *meaning, self._close)
+        await each(*watching, self.monitoring.stop, self._removed.stop, self._runner.stop, *meaning, self._close)
 
     async def _close(self) -> None:
         self.operations.leave()

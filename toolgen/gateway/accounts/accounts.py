@@ -55,11 +55,13 @@ class AccountLinkError(ToolgenError):
 
 
 class LinkTicket(AccountLink, frozen=True, kw_only=True):
-    """Invitation to link an account: of which person, for which source, and under which name."""
+    """Invitation to link an account: of which person, for which source, and under which name. `scopes` are asked for beyond those of the
+    source."""
 
     source: str
     name: str
     principal: str
+    scopes: tuple[str, ...] = ()
 
 
 class LinkAttempt(AccountLink, frozen=True, kw_only=True):
@@ -75,6 +77,7 @@ class LinkAttempt(AccountLink, frozen=True, kw_only=True):
     issuer: str
     session: str
     default: bool
+    scopes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"LinkAttempt({self.source}, ***)"
@@ -109,7 +112,7 @@ class Accounts:
             store=self._store, clock=self._clock, person=self.person, page=self.page, note=self._note_account
         )
         self._tokens = {name: SourceTokens(name, client, access) for name, client in self._clients.items()}
-        self._pages: OrderedDict[tuple[str, str, str], str] = OrderedDict()
+        self._pages: OrderedDict[tuple[str, str, str, tuple[str, ...]], str] = OrderedDict()
         self._changed = asyncio.Event()
 
     @property
@@ -145,17 +148,21 @@ class Accounts:
         """Return the tokens for the calls of a source; None if it is not called with accounts."""
         return self._tokens.get(source)
 
-    async def page(self, principal: Principal, source: str, name: str = "", *, fresh: bool = False) -> str:
-        """Return the page at which the person of a call can link an account; "" without a known address. Raises `StateError`."""
+    async def page(
+        self, principal: Principal, source: str, name: str = "", scopes: tuple[str, ...] = (), *, fresh: bool = False
+    ) -> str:
+        """Return the page at which the person of a call can link an account, with more scopes than the source says if there are any; ""
+        without a known address. Raises `StateError`."""
         if not self._url:
             return ""
         person = self.person(principal)
-        known = self._pages.get((person, source, name))
+        known = self._pages.get((person, source, name, scopes))
         if known is not None and not fresh and await self._store.peek(known, LinkTicket) is not None:
             return self._page(known)
-        ticket = LinkTicket(person=person, source=source, name=name or DEFAULT_NAME, principal=_user_of(principal).id)
+        owner = _user_of(principal).id
+        ticket = LinkTicket(person=person, source=source, name=name or DEFAULT_NAME, principal=owner, scopes=scopes)
         token = await self._store.keep(ticket, _TICKET_S)
-        self._pages[person, source, name] = token
+        self._pages[person, source, name, scopes] = token
         if len(self._pages) > _MAX_PAGES:
             self._pages.popitem(last=False)
         return self._page(token)
@@ -182,7 +189,7 @@ class Accounts:
             )
         await self._check_person(ticket, principal)
         try:
-            asked = await self._clients[ticket.source].begin(self._redirect(ticket.source))
+            asked = await self._clients[ticket.source].begin(self._redirect(ticket.source), ticket.scopes)
         except (OutboundError, SecretError) as error:
             raise self._failed(ticket.source, error) from None
         attempt = LinkAttempt(
@@ -195,6 +202,7 @@ class Accounts:
             redirect=asked.redirect,
             issuer=asked.issuer,
             session=session,
+            scopes=ticket.scopes,
             default=not await self._has(ticket.person, ticket.source, other_than=ticket.name),
         )
         return asked.url, await self._store.keep(attempt, _ATTEMPT_S)
@@ -229,11 +237,12 @@ class Accounts:
             tokens = await client.redeem(asked, answer["code"])
         except (OutboundError, SecretError) as error:
             raise await self._refused(attempt, principal, self._failed(source, error).message) from None
-        return await self.keep(
-            AccountKey(attempt.person, source, attempt.name), attempt.principal, tokens, default=attempt.default
-        )
+        key = AccountKey(attempt.person, source, attempt.name)
+        return await self.keep(key, attempt.principal, tokens, default=attempt.default, asked=attempt.scopes)
 
-    async def keep(self, key: AccountKey, principal: str, tokens: TokenSet, *, default: bool) -> Account:
+    async def keep(
+        self, key: AccountKey, principal: str, tokens: TokenSet, *, default: bool, asked: tuple[str, ...] = ()
+    ) -> Account:
         """Keep the account that tokens were given for, in place of the one of this name. Raises `AuditError` and `StateError`."""
         client, now = self._clients[key.source], self._clock.now()
         server = await client.metadata()
@@ -251,6 +260,7 @@ class Accounts:
             linked=now,
             refreshed=now,
             default=default,
+            asked=asked,
         )
         if len(await self._store.of(key.person)) >= MAX_ACCOUNTS_EACH:
             raise AccountLinkError("the person has too many accounts", suggestion="unlink one first")
@@ -258,7 +268,9 @@ class Accounts:
         kept = None
         while kept is None:
             before = await self._store.get(key)
-            kept = await self._store.put(replace(account, version=0 if before is None else before.version))
+            if before is not None:  # the account that calls use stays it
+                account = replace(account, version=before.version, default=default or before.default)
+            kept = await self._store.put(account if before is not None else replace(account, version=0))
         if default:
             await self._only_default(kept)
         self._forget(key.person, key.source)
@@ -307,6 +319,18 @@ class Accounts:
         if account.default and others:
             await self._store.put(replace(others[0], default=True))
         return revoked
+
+    async def remove(self, key: AccountKey, *, by: str, holder: str) -> bool:
+        """Unlink an account as one of several workers that all try; return False where another one does, or did."""
+        if not await self._store.lock(key, holder):
+            return False
+        try:
+            account = await self._store.get(key)
+            if account is not None:
+                await self.unlink(account, by=by)
+            return account is not None
+        finally:
+            await self._store.unlock(key, holder)
 
     def now(self) -> float:
         """Return the time in seconds since the epoch."""

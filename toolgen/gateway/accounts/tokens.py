@@ -46,7 +46,7 @@ class AccountAccess(Struct, frozen=True, kw_only=True):
     store: AccountStore
     clock: Clock
     person: Callable[[Principal], str]
-    page: Callable[[Principal, str, str], Awaitable[str]]
+    page: Callable[[Principal, str, str, tuple[str, ...]], Awaitable[str]]
     note: Callable[[str, Account], Awaitable[None]]
 
 
@@ -109,6 +109,21 @@ class SourceTokens:
         self._keep(self._rejected, key, (token, now))
         self._warm.pop(key, None)
         return True
+
+    async def widen(self, form: UserAccount, principal: Principal, scopes: tuple[str, ...]) -> None:
+        """Ask the person for scopes that the account does not have, once: for those that were asked for before, nothing is raised."""
+        account = await self.usable(self._person(principal), principal.account)
+        if account is None or not set(scopes) - {*account.scopes, *account.asked}:
+            return
+        wanted = tuple(sorted({*account.asked, *scopes}))
+        page = await self._access.page(principal, self._source, account.name, wanted)
+        raise AuthorizationRequiredError(
+            f"the person has to link the account at {self._source} again, for more rights, on this page, signed in as themselves: {page}",
+            suggestion="show the person the link, and make the call again after that; the system refused the call",
+            page=page,
+            account=account.name,
+            scopes=wanted,
+        )
 
     def forget(self, person: str) -> None:
         """Let go of what is at hand of a person: an account was linked or unlinked."""
@@ -240,7 +255,7 @@ class SourceTokens:
 
     async def _require(self, principal: Principal) -> NoReturn:
         account = principal.account
-        page = await self._access.page(principal, self._source, account)
+        page = await self._access.page(principal, self._source, account, ())
         named = f" named {account}" if account else ""
         if not page:
             raise AuthorizationRequiredError(

@@ -201,7 +201,9 @@ class Runner:
             pass  # its own gateway expires it, or carries it out
         elif reason := self._stale(known, now):
             await self._give_up(known, "expire", Error(code="expired", message=reason, rule=known.rule))
-        elif known.kind in {"workflow", "account"} and await self._suspended.waits(known):
+        elif known.kind == "account" and await self._suspended.awaits_account(known):
+            pass  # without a lease, so that its caller can withdraw it at any time
+        elif known.workflow.waits and not await self._suspended.answered(known):
             await self._store.renew((known.id,), now + _ROUND_S)
         elif known.status == "approved":
             await self._begin(known, now)

@@ -3,6 +3,7 @@ has linked an account."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ SUSPENDED_S = 7 * 86_400.0
 ACCOUNT_S = 1200.0
 """Time that a call may wait for an account: the link is open for half of it, and the sign-in at the system for the rest."""
 MAX_ACCOUNT_EACH = 20
+_LOOK_S = 0.5
 
 
 class SuspendedCalls:
@@ -36,6 +38,7 @@ class SuspendedCalls:
 
     def __init__(self, calls: WaitingCalls, current: CurrentPolicy, accounts: Accounts) -> None:
         self._calls, self._current, self._accounts = calls, current, accounts
+        self._looked: dict[str, float] = {}
 
     async def suspend(self, call: Call, resume: Mapping[str, Any], waits: Sequence[str]) -> Error:
         """Keeps a call that waits for others that it made: it is made again, with `resume`, when all of them have ended.
@@ -72,18 +75,33 @@ class SuspendedCalls:
             return None
         return account_error(kept)
 
-    async def waits(self, known: Invocation) -> bool:
-        """Return True if a call still waits: for a call that it made, or for an account of its person."""
+    async def answered(self, known: Invocation) -> bool:
+        """True if every call that one waits for has ended, or is not kept any more."""
         for call_id in known.workflow.waits:
             inner = await self._calls.current_of(call_id)
             if inner is not None and inner.status != "ended":
-                return True
-        need, tool = known.account, self._current.compiled_policy.tool(known.tool)
+                return False
+        return True
+
+    async def awaits_account(self, known: Invocation) -> bool:
+        """Return True if the person of a call has not linked the account that it waits for. Looked up twice a second at most."""
+        need, tool, now = (
+            known.account,
+            self._current.compiled_policy.tool(known.tool),
+            asyncio.get_running_loop().time(),
+        )
         if need is None or tool is None:  # a call of a tool that is gone ends as any other
             return False
-        return not await self._accounts.usable(
-            of_party(known.principal), tool.source, need.name, scopes=need.scopes, since=need.since
-        )
+        if self._looked.get(known.id, -_LOOK_S) > now - _LOOK_S:
+            return True
+        person = of_party(known.principal)
+        if await self._accounts.usable(person, tool.source, need.name, scopes=need.scopes, since=need.since):
+            self._looked.pop(known.id, None)
+            return False
+        self._looked[known.id] = now
+        if len(self._looked) > MAX_WAITING:
+            del self._looked[next(iter(self._looked))]
+        return True
 
     async def _invocation(self, call: Call, seconds: float) -> Invocation:
         """Return the stored form of a call. The digest of an approval that it was given stays: it was given under that policy."""

@@ -160,6 +160,11 @@ class PolicyReloader:
         return self._loaded
 
     @property
+    def unsettled(self) -> bool:
+        """True while an edit of the policy is read, or is not in force as a whole."""
+        return self._edit is not None or self._reloading.locked()
+
+    @property
     def settled(self) -> bool:
         """True if the files have been unchanged for as long as an edit must be."""
         return self.runtime.clock.monotonic() - self._since_change >= SETTLED_S

@@ -101,8 +101,9 @@ class AccountClient:
             self._metadata = (await discover(self.form, await self._via()), now + _METADATA_S)
         return self._metadata[0]
 
-    async def begin(self, redirect: str) -> AuthorizationRequest:
-        """Return a new authorization request with PKCE (S256) and a state of its own. Raises `OutboundError` and `SecretError`."""
+    async def begin(self, redirect: str, more: tuple[str, ...] = ()) -> AuthorizationRequest:
+        """Return a new authorization request with PKCE (S256) and a state of its own, for the scopes of the source and `more`. Raises
+        `OutboundError` and `SecretError`."""
         server, state, verifier = await self.metadata(), randomness.token_urlsafe(32), randomness.token_urlsafe(48)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=")
         query = {
@@ -114,8 +115,8 @@ class AccountClient:
             "code_challenge": challenge.decode("ascii"),
             "code_challenge_method": "S256",
         }
-        if self.form.scopes:
-            query[self.provider.scope_parameter] = self.provider.scope_separator.join(self.form.scopes)
+        if scopes := dict.fromkeys((*self.form.scopes, *more)):
+            query[self.provider.scope_parameter] = self.provider.scope_separator.join(scopes)
         query |= {name: value for name in ("resource", "audience") if (value := getattr(self.form, name))}
         known = {name for name, _ in parse_qsl(urlsplit(server.authorization_url).query, keep_blank_values=True)}
         if clash := sorted(known & query.keys()):

@@ -30,6 +30,10 @@ class AccountTokens(Protocol):
     def reject(self, form: UserAccount, principal: Principal, token: str) -> bool:
         """Say that the system did not accept a token; return True if a new one may help."""
 
+    async def widen(self, form: UserAccount, principal: Principal, scopes: tuple[str, ...]) -> None:
+        """Say that the system wants more scopes than the account has. Raises `AuthorizationRequiredError` if the person can be asked for
+        them, once; returns if they were asked already. Raises `StateError` and `SecretError`."""
+
 
 class AccountRenewal(Unprinted, frozen=True, kw_only=True):
     """Token of an account that was sent, and can be replaced if the system does not accept it."""
@@ -42,3 +46,7 @@ class AccountRenewal(Unprinted, frozen=True, kw_only=True):
     def mends(self) -> bool:
         """Return True if signing the request again with a new token may help."""
         return self.tokens.reject(self.form, self.principal, self.token)
+
+    async def widen(self, scopes: tuple[str, ...]) -> None:
+        """Say that the system wants more scopes, as `AccountTokens.widen` does."""
+        await self.tokens.widen(self.form, self.principal, scopes)

@@ -1,0 +1,36 @@
+"""Challenge of a server that refuses a bearer token: its parameters, and the scopes that it asks for (RFC 6750, section 3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["bearer_parameters", "missing_scopes"]
+
+_MAX_LENGTH: Final = 4096
+_MAX_SCOPES: Final = 20
+# A parameter: a token, or a quoted string with its escapes (RFC 9110, section 11.2).
+_PARAMETER = re.compile(r'(?<![^\s,])([A-Za-z_]{1,40})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
+_BEARER = re.compile(r"(?:\A|,)\s*bearer(?=\s)", re.IGNORECASE)
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,128}\Z")  # RFC 6749, section 3.3
+
+
+def bearer_parameters(header: str) -> Mapping[str, str] | None:
+    """Return the parameters of the Bearer challenge of a `WWW-Authenticate` header; None if there is none that can be read."""
+    if len(header) > _MAX_LENGTH or not header.isprintable() or (bearer := _BEARER.search(header)) is None:
+        return None
+    return {
+        name.lower(): re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
+        for name, quoted, plain in _PARAMETER.findall(header[bearer.end() :])
+    }
+
+
+def missing_scopes(header: str) -> tuple[str, ...]:
+    """Return the scopes that a request needed and its token did not have (`insufficient_scope`); none if the header says something else,
+    or says it in a way that cannot be passed on."""
+    found = bearer_parameters(header)
+    if found is None or found.get("error") != "insufficient_scope":
+        return ()
+    scopes = tuple(dict.fromkeys(found.get("scope", "").split()))
+    return scopes if len(scopes) <= _MAX_SCOPES and all(_SCOPE.match(one) for one in scopes) else ()

@@ -79,7 +79,7 @@ class Module:
 _VERB = re.compile(
     r"\b(is|are|was|were|has|have|may|can|cannot|must|does|do|leads?|comes?|goes|takes?|costs?|stands?|gets?|knows?|makes?|means?|asks?"
     r"|needs?|needs|runs?|uses?|gives?|keeps?|connects?|supports?|covers|belongs|begins|ends|says?|looks?|reaches|holds|writes|wrote|arrives"
-    r"|accepts|applies|share|decode|depends|compares|imports|contains)\b"
+    r"|accepts|applies|share|decode|depends|compares|imports|contains|exists|judges|names)\b"
 )
 
 

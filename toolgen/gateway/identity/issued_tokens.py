@@ -29,7 +29,7 @@ class IssuedToken(Struct, frozen=True, kw_only=True):
 
 
 class IssuedTokens(Protocol):
-    """Access tokens of one issuer, which is the gateway."""
+    """Access tokens of one issuer, which is the gateway. A protocol, because gateway/sign_in implements it and imports identity."""
 
     @property
     def issuer(self) -> str:

@@ -19,7 +19,7 @@ def unlinked(error: AuthorizationRequiredError) -> Failed:
 
 
 class AccountTokens(Protocol):
-    """Access tokens for the calls of one source."""
+    """Access tokens for the calls of one source. A protocol, because the gateway implements it, which a connector must not import."""
 
     def known(self, form: UserAccount, principal: Principal) -> str | None:
         """Return a token that can be sent at once, or None."""

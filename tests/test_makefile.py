@@ -11,6 +11,8 @@ import pytest
 
 from tests.conftest import LONG, WAITING
 
+pytestmark = pytest.mark.exhaustive  # a tool of the repository, and no part of what users install
+
 ROOT = Path(__file__).parent.parent
 CHECKS = [
     "ruff check",

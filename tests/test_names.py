@@ -6,6 +6,8 @@ import pytest
 
 from tests.names import empty_docstrings, problems, repeated_classes
 
+pytestmark = pytest.mark.exhaustive  # a tool of the repository, and no part of what users install
+
 
 def test_names_and_docstrings_say_something() -> None:
     assert list(problems()) == []

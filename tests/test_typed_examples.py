@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pyright
+import pytest
 
 from tests.typed_examples import TUTORIALS, programs
+
+pytestmark = pytest.mark.exhaustive  # a tool of the repository, and no part of what users install
 
 WRONG = """import toolgen
 

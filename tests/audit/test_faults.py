@@ -16,9 +16,9 @@ import pytest
 
 from tests import patient
 from tests.audit.logs import PLAIN, opened, with_key, write
+from tests.audit.test_crash import HEADERS, gateway, silent_upstream
 from tests.exhaustive import EXHAUSTIVE, size
 from tests.projects import make_project
-from tests.test_crash import HEADERS, gateway, silent_upstream
 from toolgen.audit.keys import public_keys
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify

@@ -11,6 +11,8 @@ import pytest
 from tests.frameworks.evaluation import PROPERTIES, Expected, cells, data_fault, once_fault, picture_fault, words_fault
 from tests.services.all_kinds import ASKED, CASES, OBJECT, PICTURE, Case
 
+pytestmark = pytest.mark.exhaustive  # a tool of the repository, and no part of what users install
+
 CASE = {case.name: case for case in CASES}
 TEXT = json.dumps(OBJECT, ensure_ascii=False)
 

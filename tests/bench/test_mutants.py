@@ -11,6 +11,8 @@ import pytest
 
 from bench import faults, mutants
 
+pytestmark = pytest.mark.exhaustive  # a tool of the repository, and no part of what users install
+
 TEXT = '''"""A module."""
 from __future__ import annotations
 A: int = 3

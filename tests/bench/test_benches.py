@@ -1,6 +1,6 @@
 """Every module of bench/ runs to its end, with the smallest sizes it takes. What it measures is not judged here: machines differ.
 
-TOOLGEN_BENCHES=1 python -m pytest tests/test_benches.py
+TOOLGEN_BENCHES=1 python -m pytest tests/bench/test_benches.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from tests.exhaustive import EXHAUSTIVE
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
 ENTIRE = EXHAUSTIVE or bool(os.environ.get("TOOLGEN_BENCHES"))
 # The arguments of each, and the parts of the shared corpus it cannot do without.

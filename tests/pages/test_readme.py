@@ -15,7 +15,7 @@ import pytest
 from tests.exhaustive import EXHAUSTIVE
 from tests.forked_cli import forked_cli
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 KINDS = ("tutorials", "how-to", "reference", "explanation")
 PAGES = {
     page: page.read_text(encoding="utf-8")

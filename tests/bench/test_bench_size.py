@@ -6,7 +6,9 @@ import ast
 
 import pytest
 
-from bench.size import Module, families, single_protocols
+from bench.size import Module, families, nested_mains, single_protocols
+
+pytestmark = pytest.mark.exhaustive  # a tool of the repository, and no part of what users install
 
 
 def module(name: str, text: str) -> Module:
@@ -47,6 +49,14 @@ def test_a_module_implements_a_protocol() -> None:
     engines = [module(f"toolgen.planted.{name}", "SIZE = 1\ndef run(): ...") for name in ("one", "two")]
     assert single_protocols([asked, engines[0]]) == ["toolgen.planted.asked.Engine"]
     assert single_protocols([asked, *engines]) == []
+
+
+def test_a_nested_main_is_counted_where_it_runs_in_the_test() -> None:
+    nested = "def test_calls():\n    if True:\n        async def main(): ..."
+    program = 'def test_calls():\n    text = """\n    async def main(): ...\n"""'
+    method = "def test_calls():\n    class World:\n        async def main(self): ..."
+    assert [nested_mains(ast.parse(text)) for text in (nested, f"{nested}\n{nested}", program, method)] == [1, 2, 0, 0]
+    assert nested_mains(ast.parse("async def main(): ...")) == 0
 
 
 def test_a_protocol_may_state_its_reason() -> None:

@@ -21,7 +21,7 @@ import pytest
 from tests import patient
 from toolgen.audit.reader import entries
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 READY = re.compile(r"toolgen is listening on (http://127\.0\.0\.1:[0-9]+)\n")
 SHARE = 16
 TOOLS = '''

@@ -22,7 +22,7 @@ from toolgen.frontends.rest.openapi_document import openapi_json
 from toolgen.frontends.rest.tools import STATUS_OF_CODE
 from toolgen.gateway.metrics.prometheus import DETAILS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in pages()}
 
 

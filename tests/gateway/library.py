@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,17 +79,9 @@ def write_project(root: Path, origin: str, networks: str = "allow", **source: st
     return path
 
 
-def with_gateway(path: Path, work: Callable[[Gateway], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        async with Gateway.load(path) as gateway:
-            return await work(gateway)
-
-    return asyncio.run(main())
-
-
-def call(path: Path, name: str, arguments: dict[str, Any], principal: str = "bot") -> Envelope:
-    made: Envelope = with_gateway(path, lambda gateway: gateway.call(f"lib__{name}", arguments, principal=principal))
-    return made
+async def call(path: Path, name: str, arguments: dict[str, Any], principal: str = "bot") -> Envelope:
+    async with Gateway.load(path) as gateway:
+        return await gateway.call(f"lib__{name}", arguments, principal=principal)
 
 
 def code(envelope: Envelope) -> str:

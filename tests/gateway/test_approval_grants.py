@@ -44,11 +44,8 @@ async def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Pat
     with upstream() as (seen, url):
         path = project(root / "project", url, policy)
 
-        async def main() -> None:
-            async with Gateway.load(path) as gateway, asyncio.timeout(120):
-                await work(gateway, Client(gateway), seen)
-
-        await main()
+        async with Gateway.load(path) as gateway, asyncio.timeout(120):
+            await work(gateway, Client(gateway), seen)
     assert verify(path.parent / "var" / "audit").ok
     return path.parent / "var" / "audit"
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.cli.commands import Run, runner
-from tests.services.bridged import POLICY, hostile, listed, with_gateway, write_project
+from tests.services.bridged import POLICY, hostile, listed, write_project
 from toolgen.frontends.mcp.messages import ProtocolStyle
 from toolgen.frontends.mcp.results import Rendering, tool_result
 from toolgen.frontends.python.gateway import Gateway
@@ -43,7 +43,7 @@ def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypa
     return runner(capfdbinary)
 
 
-def answers(
+async def answers(
     root: Path, toolgen: Run, results: list[Any], name: str = "says", form: str = "none", **policy: Any
 ) -> list[Said]:
     """What calls come to that the server answers so: for programs, and over MCP. `far__promises` has an output schema."""
@@ -52,27 +52,24 @@ def answers(
     path = write_project(root, {**POLICY, **policy}, mcp={"command": hostile(root, *tools)}, output_schema=form)
     assert toolgen("build").code == 0
 
-    async def work(gateway: Gateway) -> list[Said]:
+    async with Gateway.load(path) as gateway:
         listing = ToolListing(gateway.tool_calls.catalog(gateway.principal("bot")))
-        made = []
+        made: list[Said] = []
         for result in results:
             envelope = await gateway.call(f"far__{name}", {"result": result}, principal="bot")
             shown = tool_result(
                 envelope, f"far__{name}", Rendering(listing=listing, protocol_style=ProtocolStyle.STATEFUL)
             )
             made.append((envelope, msgspec.json.decode(msgspec.json.encode(shown, enc_hook=dict))))
-        return made
-
-    found: list[Said] = with_gateway(path, work)
-    return found
+    return made
 
 
 def texts(*said: str) -> list[dict[str, Any]]:
     return [{"type": "text", "text": one} for one in said]
 
 
-def test_blocks_arrive_as_they_were_and_in_order(tmp_path: Path, toolgen: Run) -> None:
-    [(envelope, shown)] = answers(tmp_path, toolgen, [{"content": BLOCKS}])
+async def test_blocks_arrive_as_they_were_and_in_order(tmp_path: Path, toolgen: Run) -> None:
+    [(envelope, shown)] = await answers(tmp_path, toolgen, [{"content": BLOCKS}])
     assert shown["content"][:-1] == BLOCKS[:-1]
     assert shown.keys() == {"content", "isError"}
     here = envelope.data["content"][-1]["_meta"].pop("toolgen/uri")
@@ -84,10 +81,10 @@ def test_blocks_arrive_as_they_were_and_in_order(tmp_path: Path, toolgen: Run) -
     assert "content" not in envelope.to_dict()
 
 
-def test_a_picture_that_is_kept_as_a_file_has_its_annotations(tmp_path: Path, toolgen: Run) -> None:
+async def test_a_picture_that_is_kept_as_a_file_has_its_annotations(tmp_path: Path, toolgen: Run) -> None:
     png = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
     picture = {"type": "image", "data": base64.b64encode(png).decode(), "mimeType": "image/png", **NOTES}
-    [(_, shown)] = answers(tmp_path, toolgen, [{"content": [picture]}])
+    [(_, shown)] = await answers(tmp_path, toolgen, [{"content": [picture]}])
     image, named = shown["content"]
     assert image == picture
     assert named["annotations"] == NOTES["annotations"]
@@ -116,8 +113,8 @@ CASES: list[tuple[dict[str, Any], Any, Any]] = [  # what the server says, `data`
 ]
 
 
-def test_structured_content_is_text_where_no_text_of_the_server_says_it(tmp_path: Path, toolgen: Run) -> None:
-    found = answers(tmp_path, toolgen, [result for result, _, _ in CASES])
+async def test_structured_content_is_text_where_no_text_of_the_server_says_it(tmp_path: Path, toolgen: Run) -> None:
+    found = await answers(tmp_path, toolgen, [result for result, _, _ in CASES])
     for (_, data, blocks), (envelope, shown) in zip(CASES, found, strict=True):
         assert (envelope.status, shown.keys()) == ("ok", {"content", "isError"})
         if data is None:
@@ -128,7 +125,7 @@ def test_structured_content_is_text_where_no_text_of_the_server_says_it(tmp_path
 
 
 @pytest.mark.parametrize("form", ["lenient", "strict"])
-def test_structured_content_goes_with_the_servers_schema_where_that_is_listed(
+async def test_structured_content_goes_with_the_servers_schema_where_that_is_listed(
     tmp_path: Path, toolgen: Run, form: str
 ) -> None:
     results = [
@@ -138,7 +135,7 @@ def test_structured_content_goes_with_the_servers_schema_where_that_is_listed(
         {"content": texts("words")},
         {"content": texts('{"n": 5}'), "isError": True, **FIVE},
     ]
-    found = [shown.get("structuredContent") for _, shown in answers(tmp_path, toolgen, results, "promises", form)]
+    found = [shown.get("structuredContent") for _, shown in await answers(tmp_path, toolgen, results, "promises", form)]
     assert found == [
         {"n": 5},
         {"n": 5, "gateway_note": "five\n\n[image/png: in the content of this answer]"},
@@ -148,28 +145,28 @@ def test_structured_content_goes_with_the_servers_schema_where_that_is_listed(
     ]
 
 
-def test_an_error_brings_its_blocks(tmp_path: Path, toolgen: Run) -> None:
+async def test_an_error_brings_its_blocks(tmp_path: Path, toolgen: Run) -> None:
     pictured = {"content": [*texts("see the picture"), BLOCKS[1]], "isError": True}
-    (_, shown), (plain, said) = answers(tmp_path, toolgen, [pictured, {"content": texts("no"), "isError": True}])
+    (_, shown), (plain, said) = await answers(tmp_path, toolgen, [pictured, {"content": texts("no"), "isError": True}])
     assert shown["isError"] is True
     assert shown["content"][1:] == pictured["content"]
     assert (plain.data, len(said["content"])) == (None, 1)
 
 
-def test_an_error_of_several_lines_arrives_as_it_was(tmp_path: Path, toolgen: Run) -> None:
+async def test_an_error_of_several_lines_arrives_as_it_was(tmp_path: Path, toolgen: Run) -> None:
     lines = texts("no match for:\n    two = 2\n")
-    [(failed, shown)] = answers(tmp_path, toolgen, [{"content": lines, "isError": True}])
+    [(failed, shown)] = await answers(tmp_path, toolgen, [{"content": lines, "isError": True}])
     assert shown["content"][1:] == lines
     assert failed.data == lines[0]["text"]
 
 
-def test_every_block_is_redacted_or_withheld(tmp_path: Path, toolgen: Run) -> None:
+async def test_every_block_is_redacted_or_withheld(tmp_path: Path, toolgen: Run) -> None:
     email = "ada.canary@example.com"
     blocks = [*texts(json.dumps({"user": {"email": email}}), f"mail {email}"), *BLOCKS[1:]]
     results = [{"content": blocks, "structuredContent": {"user": {"email": email, "n": 5}}}]
     results.append({"content": [*texts(f"no {email}"), BLOCKS[1]], "isError": True})
     rules = [{"tools": ["far__*"], "fields": ["$.user.email"], "with": "***"}]
-    (envelope, shown), (failed, _) = answers(tmp_path, toolgen, results, redact=rules)
+    (envelope, shown), (failed, _) = await answers(tmp_path, toolgen, results, redact=rules)
     assert email not in json.dumps([shown, envelope.to_dict(), failed.to_dict()])
     first, *rest, last = shown["content"]
     assert first["text"] == '{"user":{"email":"***"}}'
@@ -178,16 +175,16 @@ def test_every_block_is_redacted_or_withheld(tmp_path: Path, toolgen: Run) -> No
     assert rest[4]["resource"] == {"uri": "withheld:", "mimeType": "text/plain", "text": WITHHELD, "_meta": {}}
 
 
-def test_an_answer_that_does_not_say_whether_it_worked_is_an_error(tmp_path: Path, toolgen: Run) -> None:
+async def test_an_answer_that_does_not_say_whether_it_worked_is_an_error(tmp_path: Path, toolgen: Run) -> None:
     wrong = ["true", "false", 0, 1, None, [], {}]
     results = [{"content": texts("done"), "isError": value} for value in wrong]
-    for envelope, shown in answers(tmp_path, toolgen, results):
+    for envelope, shown in await answers(tmp_path, toolgen, results):
         assert envelope.error is not None
         assert (envelope.error.code, shown["isError"]) == ("upstream_error", True)
         assert "neither true nor false" in envelope.error.message
 
 
-def test_a_page_of_a_bridged_list_says_how_to_read_on_and_gives_the_items_that_were_asked_for(
+async def test_a_page_of_a_bridged_list_says_how_to_read_on_and_gives_the_items_that_were_asked_for(
     tmp_path: Path, toolgen: Run
 ) -> None:
     pages = {"inputSchema": {"type": "object", "properties": {"result": {}, "cursor": {"type": "string"}}}}
@@ -203,18 +200,16 @@ def test_a_page_of_a_bridged_list_says_how_to_read_on_and_gives_the_items_that_w
         {"content": texts(json.dumps({**page, "next_cursor": None}))},
     ]
 
-    async def work(gateway: Gateway) -> list[Envelope]:
+    async with Gateway.load(path) as gateway:
         (tool,) = (one for one in gateway.tool_calls.catalog(gateway.principal("bot")) if one.name == "far__says")
         assert {"fields", "where", "sort", "top", "pages"} == tool.input_schema["properties"]["answer"][
             "properties"
         ].keys()
         asked = {"fields": ["items.id"], "sort": "-size", "top": 1}
-        return [
+        whole, text, last, chosen = [
             *[await gateway.call("far__says", {"result": one}, principal="bot") for one in results],
             await gateway.call("far__says", {"result": results[0], "answer": asked}, principal="bot"),
         ]
-
-    whole, text, last, chosen = with_gateway(path, work)
     for envelope in (whole, text):
         assert envelope.meta.more is not None
         assert envelope.meta.more.arguments == {"cursor": "c2"}

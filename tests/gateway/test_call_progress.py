@@ -202,7 +202,9 @@ async def test_a_statement_is_cancelled_on_its_server(
 ) -> None:
     monkeypatch.setenv("TEST_PETS_KEY", "canary-7f3a")
 
-    async def main(root: Path, running: Callable[[], int]) -> None:
+    with slow_project(dialect, tmp_path) as project:
+        root = project.root
+        running = project.running
         headers = {"authorization": f"Bearer {KEY}"}
         async with (
             asyncio.timeout(120),
@@ -216,6 +218,3 @@ async def test_a_statement_is_cancelled_on_its_server(
             answer = await client.post(f"/v1/calls/{made.json()['call_id']}/cancel")
             assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
             await until(lambda: running() == 0)
-
-    with slow_project(dialect, tmp_path) as project:
-        await main(project.root, project.running)

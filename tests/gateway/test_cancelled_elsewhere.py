@@ -76,23 +76,21 @@ async def test_a_request_is_ended_on_another_machine(tmp_path: Path, server: Red
 async def test_a_request_is_ended_by_any_of_several_workers(tmp_path: Path, times: int) -> None:
     """Each connection is some worker's: one notification has to do, whichever gets it."""
 
-    async def main(url: str, seen: Any) -> None:
-        async with asyncio.timeout(240):
-            for number in range(1, times + 1):
-                async with client(url) as calling, client(url) as cancelling:
-                    request = message("tools/call", number, **CALL)
-                    asked = asyncio.create_task(calling.post("/mcp", json=request, headers=STATEFUL))
-                    await asyncio.to_thread(seen.reached, number)
-                    await cancel(cancelling, number)
-                    async with asyncio.timeout(AT_ONCE_S):
-                        answer = await asked
-                    assert (answer.status_code, answer.content) == (202, b"")
-
     with upstream() as (seen, server):
         seen.answers.clear()
         path = project(tmp_path / "p", server, POLICY)
         with serving(path, "--workers", "2") as served:
-            await main(served.url, seen)
+            url = served.url
+            async with asyncio.timeout(240):
+                for number in range(1, times + 1):
+                    async with client(url) as calling, client(url) as cancelling:
+                        request = message("tools/call", number, **CALL)
+                        asked = asyncio.create_task(calling.post("/mcp", json=request, headers=STATEFUL))
+                        await asyncio.to_thread(seen.reached, number)
+                        await cancel(cancelling, number)
+                        async with asyncio.timeout(AT_ONCE_S):
+                            answer = await asked
+                        assert (answer.status_code, answer.content) == (202, b"")
             served.end()
     ended = [one["status"] for one in entries(path.parent / "var" / "audit") if one["event"] == "outcome"]
     assert ended == ["cancelled"] * times

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.clients import run
 from tests.gateway.governed import Upstream, project, upstream
 from toolgen.audit.reader import entries
 from toolgen.frontends.python.gateway import Gateway
@@ -38,11 +37,7 @@ ROWS = [(1, "Ann", "acme"), (2, "Bob", "acme"), (3, "Cyd", "acme"), (4, "Dan", "
 Steps = Callable[[Gateway, Upstream, Path], Awaitable[None]]
 
 
-def play(root: Path, steps: Steps, policy: dict[str, Any] | None = None) -> None:
-    async def main(path: Path, seen: Upstream) -> None:
-        async with Gateway.load(path) as gateway:
-            await steps(gateway, seen, path.parent)
-
+async def play(root: Path, steps: Steps, policy: dict[str, Any] | None = None) -> None:
     with upstream() as (seen, server):
         path = project(root / "p", server, policy or POLICY)
         database = path.parent / "specs" / "shop.db"
@@ -53,7 +48,8 @@ def play(root: Path, steps: Steps, policy: dict[str, Any] | None = None) -> None
         written = json.loads(path.read_text(encoding="utf-8"))
         written["sources"]["shop"] = {"sql": f"sqlite:///{database}", "writes": True}
         path.write_text(json.dumps(written), encoding="utf-8")
-        run(main(path, seen))
+        async with Gateway.load(path) as gateway:
+            await steps(gateway, seen, path.parent)
 
 
 async def change(gateway: Gateway, sql: str, *parameters: object) -> Envelope:
@@ -77,7 +73,9 @@ TOO_MANY = [
 
 
 @pytest.mark.parametrize(("sql", "parameters", "rows"), TOO_MANY)
-def test_a_change_of_too_many_rows_asks_nobody(tmp_path: Path, sql: str, parameters: list[Any], rows: int) -> None:
+async def test_a_change_of_too_many_rows_asks_nobody(
+    tmp_path: Path, sql: str, parameters: list[Any], rows: int
+) -> None:
     async def steps(gateway: Gateway, _seen: Upstream, here: Path) -> None:
         refused = await change(gateway, sql, *parameters)
         assert refused.error is not None
@@ -88,7 +86,7 @@ def test_a_change_of_too_many_rows_asks_nobody(tmp_path: Path, sql: str, paramet
         written = [one for one in entries(here / "var" / "audit") if one["event"] in {"intent", "outcome"}]
         assert [one.get("code") for one in written] == [None, "sql_refused"]
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_a_change_of_too_many_rows_asks_nobody(tmp_path: Path, sql: str, paramet
         ("INSERT INTO customers (id, name) VALUES (?, ?)", [6, "Fay"], ["Ann", "Bob", "Cyd", "Dan", "Eve", "Fay"]),
     ],
 )
-def test_a_change_of_few_rows_is_asked_about_and_made(
+async def test_a_change_of_few_rows_is_asked_about_and_made(
     tmp_path: Path, sql: str, parameters: list[Any], left: list[str]
 ) -> None:
     async def steps(gateway: Gateway, _seen: Upstream, here: Path) -> None:
@@ -113,10 +111,10 @@ def test_a_change_of_few_rows_is_asked_about_and_made(
         assert done.status == "ok", done
         assert names(here) == left
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_rows_that_came_meanwhile_are_counted_again(tmp_path: Path) -> None:
+async def test_rows_that_came_meanwhile_are_counted_again(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, _seen: Upstream, here: Path) -> None:
         asked = await change(gateway, "DELETE FROM customers WHERE id >= 2")
         assert asked.status == "pending"
@@ -131,10 +129,10 @@ def test_rows_that_came_meanwhile_are_counted_again(tmp_path: Path) -> None:
         assert done.error.code == "sql_refused"
         assert len(names(here)) == 6
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_limit_is_taken_once_and_one_that_is_used_up_asks_nobody(tmp_path: Path) -> None:
+async def test_a_limit_is_taken_once_and_one_that_is_used_up_asks_nobody(tmp_path: Path) -> None:
     limited = {**POLICY, "limits": [{"id": "few", "per": ["principal"], "rate": "2/h", "burst": 2}]}
 
     async def steps(gateway: Gateway, _seen: Upstream, _here: Path) -> None:
@@ -150,10 +148,10 @@ def test_a_limit_is_taken_once_and_one_that_is_used_up_asks_nobody(tmp_path: Pat
         assert refused.error.code == "rate_limited"
         assert await gateway.approvals.calls.store.unfinished() == ()
 
-    play(tmp_path, steps, limited)
+    await play(tmp_path, steps, limited)
 
 
-def test_a_destination_that_is_closed_asks_nobody(tmp_path: Path) -> None:
+async def test_a_destination_that_is_closed_asks_nobody(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, seen: Upstream, _here: Path) -> None:
         order = {"tenant_id": "acme", "amount_cents": 5}
         refused = await gateway.call("orders__create_order", order, principal="bot")
@@ -162,4 +160,4 @@ def test_a_destination_that_is_closed_asks_nobody(tmp_path: Path) -> None:
         assert await gateway.approvals.calls.store.unfinished() == ()
         assert seen.requests == []
 
-    play(tmp_path, steps, {**POLICY, "egress": {"private_networks": "deny"}})
+    await play(tmp_path, steps, {**POLICY, "egress": {"private_networks": "deny"}})

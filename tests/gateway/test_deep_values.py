@@ -11,7 +11,7 @@ import pytest
 from tests.cli.commands import runner
 from tests.gateway.governed import project, upstream
 from tests.gateway.sandboxes import coded, ran
-from tests.services.bridged import hostile, listed, over_http, with_gateway, write_project
+from tests.services.bridged import hostile, listed, over_http, write_project
 from toolgen.core.json_codec import MAX_DEPTH
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
@@ -63,7 +63,7 @@ async def test_an_answer_of_a_service_is_given_up_to_the_limit(tmp_path: Path) -
 
 @pytest.mark.parametrize("where", ["structuredContent", "_meta"])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_an_answer_of_an_mcp_server_is_given_up_to_the_limit(
+async def test_an_answer_of_an_mcp_server_is_given_up_to_the_limit(
     tmp_path: Path,
     where: str,
     transport: str,
@@ -73,23 +73,20 @@ def test_an_answer_of_an_mcp_server_is_given_up_to_the_limit(
     monkeypatch.chdir(tmp_path)
     command = hostile(tmp_path, *listed("nested", inputSchema=TAKES))
 
-    async def work(gateway: Gateway) -> list[Envelope]:
-        return [
-            await gateway.call("far__nested", {"levels": levels, "where": where}, principal="bot")
-            for levels in (50, MAX_DEPTH, 195, 50)
-        ]
-
-    def made(**source: Any) -> list[Envelope]:
+    async def made(**source: Any) -> list[Envelope]:
         path = write_project(tmp_path, mcp=source)
         assert runner(capfdbinary)("build").code == 0
-        found: list[Envelope] = with_gateway(path, work)
-        return found
+        async with Gateway.load(path) as gateway:
+            return [
+                await gateway.call("far__nested", {"levels": levels, "where": where}, principal="bot")
+                for levels in (50, MAX_DEPTH, 195, 50)
+            ]
 
     if transport == "stdio":
-        fits, deep, deeper, again = made(command=command)
+        fits, deep, deeper, again = await made(command=command)
     else:
         with over_http(*command) as url:
-            fits, deep, deeper, again = made(url=url)
+            fits, deep, deeper, again = await made(url=url)
     assert (fits.status, again.status) == ("ok", "ok"), (fits, again)
     for refused in (deep, deeper):
         assert refused.status == "error"

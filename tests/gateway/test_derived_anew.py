@@ -62,7 +62,7 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], None], bool]] = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_call_that_waits_ends_when_its_caller_would_be_another_by_now(tmp_path: Path, edit: str) -> None:
+async def test_a_call_that_waits_ends_when_its_caller_would_be_another_by_now(tmp_path: Path, edit: str) -> None:
     change, ends = EDITS[edit]
 
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
@@ -79,10 +79,10 @@ def test_a_call_that_waits_ends_when_its_caller_would_be_another_by_now(tmp_path
         assert [code(one) for one in ended if one is not None] == ["expired" if ends else "ok"] * 2
         assert len(seen.requests) == (0 if ends else 2)
 
-    scenario(tmp_path, asking(), steps)
+    await scenario(tmp_path, asking(), steps)
 
 
-def test_agents_in_the_same_process_and_users_named_by_hand_are_derived_anew_too(tmp_path: Path) -> None:
+async def test_agents_in_the_same_process_and_users_named_by_hand_are_derived_anew_too(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         by_token = AdapterCaller(gateway=gateway, party=await who(**LEADS), client="test")
         by_hand = AdapterCaller(gateway=gateway, party=gateway.principal("staff:ann", claims=LEADS), client="test")
@@ -99,10 +99,10 @@ def test_agents_in_the_same_process_and_users_named_by_hand_are_derived_anew_too
         assert gateway.callers.current(await who(**LEADS)) is not None
         assert by_hand.principal().attributes == {"tenant": "acme"}
 
-    scenario(tmp_path, asking(), steps)
+    await scenario(tmp_path, asking(), steps)
 
 
-def test_a_call_that_comes_under_another_policy_than_its_caller_was_let_in_by_is_made_by_who_that_is_now(
+async def test_a_call_that_comes_under_another_policy_than_its_caller_was_let_in_by_is_made_by_who_that_is_now(
     tmp_path: Path,
 ) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
@@ -115,10 +115,10 @@ def test_a_call_that_comes_under_another_policy_than_its_caller_was_let_in_by_is
         assert code(await call(gateway, ann, "send_mail", to="all")) == "forbidden"
         assert seen.requests == []
 
-    scenario(tmp_path, asking(), steps)
+    await scenario(tmp_path, asking(), steps)
 
 
-def test_who_was_kept_before_it_was_said_where_roles_come_from_is_nobody_any_more(tmp_path: Path) -> None:
+async def test_who_was_kept_before_it_was_said_where_roles_come_from_is_nobody_any_more(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         ann = await who(**LEADS)
         kept = party_of(ann)
@@ -126,7 +126,7 @@ def test_who_was_kept_before_it_was_said_where_roles_come_from_is_nobody_any_mor
         old = PrincipalRef(id=kept.id, roles=kept.roles, attributes=kept.attributes, proof=kept.proof)
         assert gateway.callers.current(of_party(old)) is None
 
-    scenario(tmp_path, asking(), steps)
+    await scenario(tmp_path, asking(), steps)
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -176,16 +176,12 @@ def _identity(mapping: IssuerEntry) -> Identity:
 async def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_nobody(
     before: IssuerEntry, after: IssuerEntry, claims: dict[str, Any]
 ) -> None:
-    async def main() -> tuple[Principal | TokenRejected, Principal | None, Principal | TokenRejected]:
-        text = token("ed", **claims)
-        known = await _identity(before).authenticate(text)
-        if isinstance(known, TokenRejected):
-            return known, None, known
-        kept = of_party(party_of(known))
-        return known, _identity(after).current(kept), await _identity(after).authenticate(text)
-
-    known, again, now = await main()
+    text = token("ed", **claims)
+    known = await _identity(before).authenticate(text)
     assume(isinstance(known, Principal))
+    assert isinstance(known, Principal)
+    again = _identity(after).current(of_party(party_of(known)))
+    now = await _identity(after).authenticate(text)
     if isinstance(now, TokenRejected):
         assert again is None
     elif again is None:
@@ -197,7 +193,7 @@ async def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_n
         assert again.origin.mapping == now.origin.mapping
 
 
-def test_an_approval_is_bound_to_where_roles_came_from(tmp_path: Path) -> None:
+async def test_an_approval_is_bound_to_where_roles_came_from(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         tool = gateway.manifest.tools["orders__send_mail"]
 
@@ -210,7 +206,7 @@ def test_an_approval_is_bound_to_where_roles_came_from(tmp_path: Path) -> None:
         assert bound(ann) != bound(other)
         assert bound(ann) == bound(of_party(party_of(ann)))
 
-    scenario(tmp_path, asking(), steps)
+    await scenario(tmp_path, asking(), steps)
 
 
 async def test_a_token_that_leads_to_another_principal_by_now_keeps_nobody_in(tmp_path: Path) -> None:

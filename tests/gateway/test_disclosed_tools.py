@@ -140,20 +140,17 @@ async def test_what_a_toolset_leaves_out_is_not_called_closed(tmp_path: Path) ->
 
 
 async def test_front_ends_say_it(tmp_path: Path) -> None:
-    async def main() -> tuple[Any, Any]:
-        async with gateway(tmp_path, disclose=[ENTRY]) as opened:
-            app = App(opened)
-            async with listening(app) as url:
-                try:
-                    headers = {"authorization": "Bearer key-of-bot"}
-                    async with httpx.AsyncClient(base_url=url, headers=headers) as http:
-                        rest = await http.post(f"/v1/tools/{MAIL}/call", json={"arguments": {}})
-                    return rest, await Peer(url).ask("tools/call", name=MAIL, arguments={})
-                finally:
-                    await close_peers()
-                    app.end_streams()
-
-    rest, mcp = await main()
+    async with gateway(tmp_path, disclose=[ENTRY]) as opened:
+        app = App(opened)
+        async with listening(app) as url:
+            try:
+                headers = {"authorization": "Bearer key-of-bot"}
+                async with httpx.AsyncClient(base_url=url, headers=headers) as http:
+                    rest = await http.post(f"/v1/tools/{MAIL}/call", json={"arguments": {}})
+                mcp = await Peer(url).ask("tools/call", name=MAIL, arguments={})
+            finally:
+                await close_peers()
+                app.end_streams()
     assert rest.status_code == 403
     assert ELSEWHERE in rest.text
     assert ELSEWHERE in json.dumps(mcp)

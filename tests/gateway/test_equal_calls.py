@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
-from tests.gateway.clients import listening, run
+from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.operations.test_background_calls import http
 from tests.gateway.operations.test_call_results import peer_of, read, text
@@ -52,21 +52,10 @@ def _redis(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServ
     server.stop()
 
 
-def play(
+async def play(
     root: Path, redis: RedisServer | None, steps: Steps, policy: dict[str, Any] | None = None, **given: Any
 ) -> None:
     """Runs steps with two gateways: workers of one project, or machines that share a Redis."""
-
-    async def main(paths: list[Path], seen: Upstream) -> None:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(asyncio.timeout(120))
-            gateways = [await stack.enter_async_context(Gateway.load(path)) for path in paths]
-            urls = [await stack.enter_async_context(listening(App(gateway))) for gateway in gateways]
-            try:
-                await steps(urls, seen, gateways)
-            finally:
-                seen.answers.set()
-                await close_peers()
 
     with upstream() as (seen, server):
         settings = {"gateway": given} if given else {}
@@ -78,7 +67,15 @@ def play(
             seal_of(seal_file(load_settings(path)))
             shutil.copytree(path.parent, root / "m1")
             paths = [path, root / "m1" / path.name]
-        run(main(paths, seen))
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(asyncio.timeout(120))
+            gateways = [await stack.enter_async_context(Gateway.load(path)) for path in paths]
+            urls = [await stack.enter_async_context(listening(App(gateway))) for gateway in gateways]
+            try:
+                await steps(urls, seen, gateways)
+            finally:
+                seen.answers.set()
+                await close_peers()
 
 
 def id_of(said: str) -> str:
@@ -126,7 +123,7 @@ async def ended(gateway: Gateway, call_id: str) -> None:
 
 
 @pytest.mark.parametrize("call", [ASKED, READ])
-def test_twenty_equal_calls_at_once_are_asked_about_once(
+async def test_twenty_equal_calls_at_once_are_asked_about_once(
     tmp_path: Path, redis: RedisServer | None, call: dict[str, Any]
 ) -> None:
     async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
@@ -140,10 +137,10 @@ def test_twenty_equal_calls_at_once_are_asked_about_once(
         assert '{"ok":true}' in text(await read(peer, call_id=ids[0], wait_s=60))
         assert len(seen.requests) == 1
 
-    play(tmp_path, redis, steps)
+    await play(tmp_path, redis, steps)
 
 
-def test_other_arguments_callers_and_keys_are_other_calls(tmp_path: Path, redis: RedisServer | None) -> None:
+async def test_other_arguments_callers_and_keys_are_other_calls(tmp_path: Path, redis: RedisServer | None) -> None:
     async def steps(urls: list[str], _seen: Upstream, gateways: list[Gateway]) -> None:
         other = {**ASKED, "arguments": {**ASKED["arguments"], "amount_cents": 6}}
         async with http(urls[0]) as bot, http(urls[1], "bare") as bare:
@@ -162,10 +159,10 @@ def test_other_arguments_callers_and_keys_are_other_calls(tmp_path: Path, redis:
         assert (ids[4], ids[0]) == (ids[5], ids[6])
         assert sorted(await waiting(gateways[0])) == sorted(set(ids))
 
-    play(tmp_path, redis, steps)
+    await play(tmp_path, redis, steps)
 
 
-def test_an_end_that_nobody_read_is_told_to_an_equal_call_and_once_read_it_is_another(
+async def test_an_end_that_nobody_read_is_told_to_an_equal_call_and_once_read_it_is_another(
     tmp_path: Path, redis: RedisServer | None
 ) -> None:
     async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
@@ -189,10 +186,10 @@ def test_an_end_that_nobody_read_is_told_to_an_equal_call_and_once_read_it_is_an
         assert text(await peer.ask("tools/call", **ASKED)).startswith("approval_denied:")  # and nobody is asked again
         assert await waiting(gateways[0]) == []
 
-    play(tmp_path, redis, steps)
+    await play(tmp_path, redis, steps)
 
 
-def test_after_a_minute_it_is_another_call(
+async def test_after_a_minute_it_is_another_call(
     tmp_path: Path, redis: RedisServer | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting_calls, "JOINED_S", 0.0)
@@ -204,11 +201,11 @@ def test_after_a_minute_it_is_another_call(
         await ended(gateways[0], call_id)
         assert id_of(text(await peer.ask("tools/call", **ASKED))) != call_id
 
-    play(tmp_path, redis, steps)
+    await play(tmp_path, redis, steps)
 
 
 @pytest.mark.parametrize("after", ["0s", "300ms"])
-def test_twenty_equal_calls_at_once_are_carried_out_once_where_they_become_pending(
+async def test_twenty_equal_calls_at_once_are_carried_out_once_where_they_become_pending(
     tmp_path: Path, redis: RedisServer | None, after: str
 ) -> None:
     async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
@@ -223,10 +220,10 @@ def test_twenty_equal_calls_at_once_are_carried_out_once_where_they_become_pendi
         events = [one["event"] for log in logs for one in entries(log) if one.get("call_id") == ids[0]]
         assert sorted(events) == ["intent", "outcome"]
 
-    play(tmp_path, redis, steps, pending_after=after)
+    await play(tmp_path, redis, steps, pending_after=after)
 
 
-def test_equal_calls_whose_callers_wait_are_all_carried_out(tmp_path: Path, redis: RedisServer | None) -> None:
+async def test_equal_calls_whose_callers_wait_are_all_carried_out(tmp_path: Path, redis: RedisServer | None) -> None:
     async def steps(urls: list[str], seen: Upstream, _gateways: list[Gateway]) -> None:
         async with http(urls[0]) as one, http(urls[1]) as two:
             made = await asyncio.gather(*(at_rest(client, MAIL) for client in (one, two, one, two)))
@@ -234,11 +231,11 @@ def test_equal_calls_whose_callers_wait_are_all_carried_out(tmp_path: Path, redi
         assert len(seen.requests) == 4
 
     for number, settings in enumerate(({}, {"pending_after": "1h"})):
-        play(tmp_path / str(number), redis, steps, **settings)
+        await play(tmp_path / str(number), redis, steps, **settings)
 
 
 @pytest.mark.parametrize("way", [Peer, OldPeer, None])
-def test_a_client_that_disconnects_finds_its_call_by_asking_again(
+async def test_a_client_that_disconnects_finds_its_call_by_asking_again(
     tmp_path: Path, redis: RedisServer | None, way: type[Peer] | None
 ) -> None:
     async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
@@ -272,10 +269,10 @@ def test_a_client_that_disconnects_finds_its_call_by_asking_again(
         assert keyed["call_id"] != call_id
         assert len(seen.requests) == 2
 
-    play(tmp_path, redis, steps)
+    await play(tmp_path, redis, steps)
 
 
-def test_a_repetition_in_the_same_moment_finds_the_call_too(tmp_path: Path, redis: RedisServer | None) -> None:
+async def test_a_repetition_in_the_same_moment_finds_the_call_too(tmp_path: Path, redis: RedisServer | None) -> None:
     async def steps(urls: list[str], seen: Upstream, _gateways: list[Gateway]) -> None:
         seen.answers.clear()
         async with http(urls[0]) as one, http(urls[0]) as two:
@@ -287,10 +284,10 @@ def test_a_repetition_in_the_same_moment_finds_the_call_too(tmp_path: Path, redi
             assert (await at_rest(two, MAIL, wait=0))["status"] == "pending"
         assert len(seen.requests) == 1
 
-    play(tmp_path, redis, steps)
+    await play(tmp_path, redis, steps)
 
 
-def test_reads_run_again(tmp_path: Path, redis: RedisServer | None) -> None:
+async def test_reads_run_again(tmp_path: Path, redis: RedisServer | None) -> None:
     async def steps(urls: list[str], seen: Upstream, _gateways: list[Gateway]) -> None:
         seen.answers.clear()
         read_ = {"name": "orders__get_health", "arguments": {}}
@@ -299,10 +296,10 @@ def test_reads_run_again(tmp_path: Path, redis: RedisServer | None) -> None:
         assert len(set(ids)) == 2
         await asyncio.to_thread(seen.reached, 2)
 
-    play(tmp_path, redis, steps, pending_after="0s")
+    await play(tmp_path, redis, steps, pending_after="0s")
 
 
-def test_what_stands_in_redis_makes_no_call_join_another(tmp_path: Path) -> None:
+async def test_what_stands_in_redis_makes_no_call_join_another(tmp_path: Path) -> None:
     """Whoever can write in Redis names a call that another one is to be taken for."""
     server = RedisServer(tmp_path)
     server.start()
@@ -327,6 +324,6 @@ def test_what_stands_in_redis_makes_no_call_join_another(tmp_path: Path) -> None
         assert len(seen.requests) == 1
 
     try:
-        play(tmp_path, server, steps)
+        await play(tmp_path, server, steps)
     finally:
         server.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,18 +20,15 @@ HALF = "a\ud800b"
 PET = "pets__get_pet"
 
 
-def called(root: Path, name: Any, arguments: Any, more: Mapping[str, Any]) -> tuple[Envelope, int]:
+async def called(root: Path, name: Any, arguments: Any, more: Mapping[str, Any]) -> tuple[Envelope, int]:
     """The envelope and how many entries the record has of it; a preview, where nothing but arguments are given, ends the same."""
 
-    async def main() -> tuple[Envelope, int]:
-        async with Gateway.load(make_project(root)) as gateway:
-            answer = await gateway.call(name, arguments, principal="bot", **more)
-            if not more:
-                rehearsed = await gateway.preview(name, arguments, principal="bot")
-                assert rehearsed.error == answer.error
-            return answer, len(audit_entries(gateway))
-
-    return asyncio.run(main())
+    async with Gateway.load(make_project(root)) as gateway:
+        answer = await gateway.call(name, arguments, principal="bot", **more)
+        if not more:
+            rehearsed = await gateway.preview(name, arguments, principal="bot")
+            assert rehearsed.error == answer.error
+        return answer, len(audit_entries(gateway))
 
 
 @pytest.mark.parametrize(
@@ -56,10 +52,10 @@ def called(root: Path, name: Any, arguments: Any, more: Mapping[str, Any]) -> tu
         ),
     ],
 )
-def test_what_is_no_json_is_a_validation_that_says_where(
+async def test_what_is_no_json_is_a_validation_that_says_where(
     tmp_path: Path, name: Any, arguments: Any, more: Mapping[str, Any], where: str
 ) -> None:
-    answer, recorded = called(tmp_path / "p", name, arguments, more)
+    answer, recorded = await called(tmp_path / "p", name, arguments, more)
     assert (answer.status, answer.error and answer.error.code) == ("refused", "validation")
     assert answer.error is not None
     assert answer.error.message.startswith(where)

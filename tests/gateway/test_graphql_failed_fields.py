@@ -51,11 +51,8 @@ async def calls(
     path.write_text(json.dumps({"sources": {"t": said}, "audit": {"dir": "audit"}}), encoding="utf-8")
     served[1].clear()
 
-    async def main() -> list[Envelope]:
-        async with Gateway.load(path) as gateway:
-            return [await gateway.call(f"t__{name}", given, principal=who) for who, name, given in asked]
-
-    return await main()
+    async with Gateway.load(path) as gateway:
+        return [await gateway.call(f"t__{name}", given, principal=who) for who, name, given in asked]
 
 
 async def test_what_failed_before_is_left_out_for_whom_it_failed(tmp_path: Path, served: tuple[str, list[Any]]) -> None:

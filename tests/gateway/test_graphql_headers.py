@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -98,22 +97,19 @@ def configured(root: Path, source: Mapping[str, Any]) -> None:
     (root / "toolgen.yaml").write_text(json.dumps(said), encoding="utf-8")
 
 
-def call(root: Path, name: str, arguments: Mapping[str, Any]) -> Envelope:
-    async def main() -> Envelope:
-        async with Gateway.load(root / "toolgen.yaml") as gateway:
-            return await gateway.call(f"lib__{name}", dict(arguments), principal="bot")
-
-    return asyncio.run(main())
+async def call(root: Path, name: str, arguments: Mapping[str, Any]) -> Envelope:
+    async with Gateway.load(root / "toolgen.yaml") as gateway:
+        return await gateway.call(f"lib__{name}", dict(arguments), principal="bot")
 
 
-def test_a_credential_goes_where_the_service_looks_for_it(
+async def test_a_credential_goes_where_the_service_looks_for_it(
     project: tuple[Path, Mapping[str, Any]], guarded: Guarded, run: Run
 ) -> None:
     root, _ = project
     built = run("build")
     assert built.code == 0, built.err
-    assert call(root, "get_book", {"by": {"id": "2"}}).status == "ok"
-    assert call(root, "watch_added", {"count": 1}).status == "ok"
+    assert (await call(root, "get_book", {"by": {"id": "2"}})).status == "ok"
+    assert (await call(root, "watch_added", {"count": 1})).status == "ok"
     assert [{name.lower(): value for name, value in one.items()} for one in guarded.begun] == [SHOWN]
     assert guarded.refused == 0
     dry = run("call", "lib__get_book", "--args", '{"by": {"id": "2"}}', "--as", "bot", "--dry-run")
@@ -124,13 +120,13 @@ def test_a_credential_goes_where_the_service_looks_for_it(
         assert not any(secret.encode() in one for one in written)
 
 
-def test_what_a_service_repeats_of_a_header_is_scrubbed(
+async def test_what_a_service_repeats_of_a_header_is_scrubbed(
     project: tuple[Path, Mapping[str, Any]], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, _ = project
     assert run("build").code == 0
     monkeypatch.setenv("LIB_TOKEN", "canary-another-token")
-    refused = call(root, "get_book", {"by": {"id": "2"}})
+    refused = await call(root, "get_book", {"by": {"id": "2"}})
     assert refused.status == "error"
     assert "canary" not in json.dumps(refused.to_dict())
     again = run("build")
@@ -138,7 +134,7 @@ def test_what_a_service_repeats_of_a_header_is_scrubbed(
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\x00b", " a"])
-def test_a_secret_that_would_end_its_header_is_never_sent(
+async def test_a_secret_that_would_end_its_header_is_never_sent(
     project: tuple[Path, Mapping[str, Any]], guarded: Guarded, run: Run, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     root, source = project
@@ -148,7 +144,7 @@ def test_a_secret_that_would_end_its_header_is_never_sent(
     configured(root, literal)
     built = run("build")
     assert "cannot be sent in a header" in built.out + built.err
-    refused = call(root, "get_book", {"by": {"id": "2"}})
+    refused = await call(root, "get_book", {"by": {"id": "2"}})
     assert refused.error is not None
     assert refused.error.code == "secret_unavailable"
     assert guarded.refused == 0

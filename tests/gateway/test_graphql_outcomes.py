@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Iterator
@@ -59,12 +58,9 @@ def _path(tmp_path: Path, origin: str) -> Path:
     return path
 
 
-def calls(path: Path, *asked: tuple[str, dict[str, Any]]) -> list[Envelope]:
-    async def main() -> list[Envelope]:
-        async with Gateway.load(path) as gateway:
-            return [await gateway.call(f"t__{name}", arguments, principal="bot") for name, arguments in asked]
-
-    return asyncio.run(main())
+async def calls(path: Path, *asked: tuple[str, dict[str, Any]]) -> list[Envelope]:
+    async with Gateway.load(path) as gateway:
+        return [await gateway.call(f"t__{name}", arguments, principal="bot") for name, arguments in asked]
 
 
 def outcomes(path: Path) -> list[tuple[Any, Any]]:
@@ -78,8 +74,8 @@ def code(envelope: Envelope) -> str:
 ISSUE = {"id": "1", "fields": "{ id secret }"}
 
 
-def test_callers_and_the_record_agree_about_every_ending(path: Path) -> None:
-    made = calls(
+async def test_callers_and_the_record_agree_about_every_ending(path: Path) -> None:
+    made = await calls(
         path,
         ("get_issue", ISSUE),
         ("create", {"title": ""}),
@@ -100,15 +96,15 @@ def test_callers_and_the_record_agree_about_every_ending(path: Path) -> None:
     assert CHANGED == ["bubbles", "a", "half"]
 
 
-def test_a_rejection_is_seen_whatever_fields_the_caller_chose(path: Path) -> None:
-    [answer] = calls(path, ("create", {"title": "", "fields": "{ issue { id } }"}))
+async def test_a_rejection_is_seen_whatever_fields_the_caller_chose(path: Path) -> None:
+    [answer] = await calls(path, ("create", {"title": "", "fields": "{ issue { id } }"}))
     assert code(answer) == "rejected"
     assert answer.error is not None
     assert "input.title: can't be blank (BLANK)" in answer.error.message
 
 
-def test_a_payload_without_success_is_a_rejection_for_callers_and_the_record(path: Path) -> None:
-    made = calls(
+async def test_a_payload_without_success_is_a_rejection_for_callers_and_the_record(path: Path) -> None:
+    made = await calls(
         path,
         ("update", {"id": "1"}),
         ("update", {"id": "no"}),
@@ -126,30 +122,30 @@ def test_a_payload_without_success_is_a_rejection_for_callers_and_the_record(pat
     assert CHANGED == ["1", "2"]
 
 
-def test_what_a_payload_says_beside_no_success_is_told(path: Path) -> None:
-    [answer] = calls(path, ("update", {"id": "no-archived"}))
+async def test_what_a_payload_says_beside_no_success_is_told(path: Path) -> None:
+    [answer] = await calls(path, ("update", {"id": "no-archived"}))
     assert answer.error is not None
     assert answer.error.message.endswith("said no: the issue is archived")
 
 
-def test_a_mutation_that_leads_to_the_root_says_of_which_type_its_answer_is(path: Path) -> None:
+async def test_a_mutation_that_leads_to_the_root_says_of_which_type_its_answer_is(path: Path) -> None:
     documents = ("mutation { deleteAll { __typename } }", "mutation { deleteAll { issue(id: 1) { id } } }")
-    told = calls(path, ("delete_all", {}), *(("run_mutation", {"query": one}) for one in documents))
+    told = await calls(path, ("delete_all", {}), *(("run_mutation", {"query": one}) for one in documents))
     assert [code(one) for one in told] == ["ok", "ok", "forbidden"]
     assert told[0].data == told[1].data == {"deleteAll": {"__typename": "Query"}}
     assert CHANGED == ["deleted", "deleted"]
 
 
-def test_an_answer_with_a_part_missing_is_not_kept(path: Path) -> None:
-    first, second = calls(path, ("get_issue", ISSUE), ("get_issue", ISSUE))
+async def test_an_answer_with_a_part_missing_is_not_kept(path: Path) -> None:
+    first, second = await calls(path, ("get_issue", ISSUE), ("get_issue", ISSUE))
     assert (first.meta.age_s, second.meta.age_s) == (None, None)
     whole = {"id": "1", "fields": "{ id }"}
-    _, again = calls(path, ("get_issue", whole), ("get_issue", whole))
+    _, again = await calls(path, ("get_issue", whole), ("get_issue", whole))
     assert again.meta.age_s is not None
 
 
-def test_errors_beside_an_answer_are_redacted_with_it(path: Path) -> None:
-    [answer] = calls(path, ("run_query", {"query": "{ issue(id: 1) { owner { email } } viewer { email } }"}))
+async def test_errors_beside_an_answer_are_redacted_with_it(path: Path) -> None:
+    [answer] = await calls(path, ("run_query", {"query": "{ issue(id: 1) { owner { email } } viewer { email } }"}))
     assert answer.status == "ok"
     assert "accessible" not in json.dumps(answer.to_dict())
     assert answer.meta.partial == [

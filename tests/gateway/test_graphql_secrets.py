@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +29,7 @@ egress: {private_networks: allow}
 CANARY = "hunter2-canary"
 
 
-def call(root: Path, name: str, arguments: Mapping[str, Any]) -> tuple[Envelope, str]:
+async def call(root: Path, name: str, arguments: Mapping[str, Any]) -> tuple[Envelope, str]:
     """How it ends, and all that was written down."""
     source = {
         "graphql": "s.graphql",
@@ -44,11 +43,8 @@ def call(root: Path, name: str, arguments: Mapping[str, Any]) -> tuple[Envelope,
     said = {"sources": {"s": source}, "audit": {"dir": "audit"}}
     (root / "toolgen.yaml").write_text(json.dumps(said), encoding="utf-8")
 
-    async def main() -> Envelope:
-        async with Gateway.load(root / "toolgen.yaml") as gateway:
-            return await gateway.call(f"s__{name}", dict(arguments), principal="bot")
-
-    ended = asyncio.run(main())
+    async with Gateway.load(root / "toolgen.yaml") as gateway:
+        ended = await gateway.call(f"s__{name}", dict(arguments), principal="bot")
     return ended, "".join(path.read_text("utf-8", "replace") for path in (root / "audit").rglob("*.jsonl"))
 
 
@@ -66,9 +62,11 @@ def call(root: Path, name: str, arguments: Mapping[str, Any]) -> tuple[Envelope,
         ('{ login(user: "ann", password: "%s"', {}),
     ],
 )
-def test_a_secret_scalar_in_a_document_is_recorded_as_a_digest(tmp_path: Path, query: str, variables: Any) -> None:
+async def test_a_secret_scalar_in_a_document_is_recorded_as_a_digest(
+    tmp_path: Path, query: str, variables: Any
+) -> None:
     written = query % CANARY if "%s" in query else query
-    ended, recorded = call(tmp_path, "run_query", {"query": written, "variables": variables})
+    ended, recorded = await call(tmp_path, "run_query", {"query": written, "variables": variables})
     assert ended.error is not None
     assert CANARY not in recorded
     assert CANARY not in json.dumps(ended.to_dict())
@@ -89,18 +87,18 @@ def test_a_secret_scalar_in_a_document_is_recorded_as_a_digest(tmp_path: Path, q
         ("{ find { id } }", CANARY),
     ],
 )
-def test_what_the_schema_does_not_have_is_a_digest_whole(tmp_path: Path, query: str, variables: Any) -> None:
+async def test_what_the_schema_does_not_have_is_a_digest_whole(tmp_path: Path, query: str, variables: Any) -> None:
     """Nobody can tell which of its values is a secret. The agent that wrote it may be told what is wrong with it."""
     written = query % CANARY if "%s" in query else query
-    ended, recorded = call(tmp_path, "run_query", {"query": written, "variables": variables})
+    ended, recorded = await call(tmp_path, "run_query", {"query": written, "variables": variables})
     assert ended.status == "refused"
     assert CANARY not in recorded
     assert "run_query" in recorded
 
 
-def test_a_secret_scalar_in_chosen_fields_is_recorded_as_a_digest(tmp_path: Path) -> None:
+async def test_a_secret_scalar_in_chosen_fields_is_recorded_as_a_digest(tmp_path: Path) -> None:
     fields = f'{{ of(secret: "{CANARY}") {{ id }} }}'
-    _, recorded = call(tmp_path, "get_login", {"password": CANARY, "user": "ann", "fields": fields})
+    _, recorded = await call(tmp_path, "get_login", {"password": CANARY, "user": "ann", "fields": fields})
     assert "s__get_login" in recorded
     assert CANARY not in recorded
 
@@ -118,16 +116,16 @@ FILE = {"base64": "AAAA", "filename": "a.txt"}
         ('mutation { store(file: {contents: "AAAA"}) { id } }', {}),
     ],
 )
-def test_a_file_in_a_document_is_refused_and_not_sent_as_json(tmp_path: Path, query: str, variables: Any) -> None:
-    ended, _ = call(tmp_path, "run_mutation", {"query": query, "variables": variables})
+async def test_a_file_in_a_document_is_refused_and_not_sent_as_json(tmp_path: Path, query: str, variables: Any) -> None:
+    ended, _ = await call(tmp_path, "run_mutation", {"query": query, "variables": variables})
     assert ended.error is not None
     assert (ended.status, ended.error.code) == ("refused", "validation")
     assert "call the tool of that field" in ended.error.message
 
 
 @pytest.mark.parametrize("given", [None, "https://files.example/1"])
-def test_a_reference_to_a_file_in_a_document_is_passed_on(tmp_path: Path, given: Any) -> None:
+async def test_a_reference_to_a_file_in_a_document_is_passed_on(tmp_path: Path, given: Any) -> None:
     arguments = {"query": "mutation ($f: Upload) { store(file: $f) { id } }", "variables": {"f": given}}
-    ended, _ = call(tmp_path, "run_mutation", arguments)
+    ended, _ = await call(tmp_path, "run_mutation", arguments)
     assert ended.error is not None
     assert ended.error.code == "upstream_unavailable"

@@ -25,34 +25,38 @@ def _project(tmp_path: Path, origin: str) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize("transport", ["websocket", "sse"])
-def test_a_subscription_ends_by_count_by_time_or_by_itself(project: Callable[..., Path], transport: str) -> None:
+async def test_a_subscription_ends_by_count_by_time_or_by_itself(project: Callable[..., Path], transport: str) -> None:
     path = project(subscriptions=f"{{transport: {transport}, events: 2, seconds: 20}}")
-    enough = call(path, "watch_added", {"count": 5})
+    enough = await call(path, "watch_added", {"count": 5})
     assert (enough.data["ended"], len(enough.data["events"])) == ("events", 2)
     assert enough.data["events"][0]["added"]["title"] == "Book 1"
-    assert call(path, "watch_added", {"count": 1}).data["ended"] == "complete"
+    assert (await call(path, "watch_added", {"count": 1})).data["ended"] == "complete"
     short = project(subscriptions=f"{{transport: {transport}, events: 2, seconds: 0.5}}")
-    late = call(short, "watch_added", {"count": 2, "pause": 1})
+    late = await call(short, "watch_added", {"count": 2, "pause": 1})
     assert late.data["ended"] == "seconds"
     assert len(late.data["events"]) <= 1
-    broken = call(path, "watch_broken", {})
+    broken = await call(path, "watch_broken", {})
     assert code(broken) == "upstream_error"
     assert broken.data["errors"]
 
 
 @pytest.mark.parametrize("transport", ["websocket", "sse"])
-def test_a_subscription_goes_only_where_the_egress_rules_let_it(project: Callable[..., Path], transport: str) -> None:
+async def test_a_subscription_goes_only_where_the_egress_rules_let_it(
+    project: Callable[..., Path], transport: str
+) -> None:
     path = project("deny", subscriptions=f"{{transport: {transport}}}")
-    assert code(call(path, "watch_added", {})) == "egress_refused"
+    assert code(await call(path, "watch_added", {})) == "egress_refused"
 
 
-def test_a_subscription_needs_a_service_that_speaks_its_protocol(project: Callable[..., Path], origin: str) -> None:
+async def test_a_subscription_needs_a_service_that_speaks_its_protocol(
+    project: Callable[..., Path], origin: str
+) -> None:
     closed = project(subscriptions="{transport: websocket, url: 'ws://127.0.0.1:9/'}")
-    assert code(call(closed, "watch_added", {})) == "upstream_unavailable"
+    assert code(await call(closed, "watch_added", {})) == "upstream_unavailable"
     with serving(_page) as other:
         for transport, url in (("websocket", "ws" + other.removeprefix("http")), ("sse", other)):
             path = project(subscriptions=f"{{transport: {transport}, url: '{url}'}}")
-            assert code(call(path, "watch_added", {})) == "upstream_error"
+            assert code(await call(path, "watch_added", {})) == "upstream_error"
 
 
 async def _page(scope: Any, receive: Any, send: Any) -> None:

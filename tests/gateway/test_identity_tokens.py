@@ -15,7 +15,6 @@ from httpx import Response
 from jwt.algorithms import get_default_algorithms
 
 from tests.gateway import issuer
-from tests.gateway.clients import run
 from tests.gateway.issuer import (
     AUDIENCE,
     DER,
@@ -100,46 +99,40 @@ def identity_of(
     return Identity(credentials, time_, KeySets(fetch or over_http, time_))
 
 
-def refused(location: str, text: str, **options: Any) -> TokenRejected:
+async def refused(location: str, text: str, **options: Any) -> TokenRejected:
     found: list[Principal | TokenRejected] = []
 
-    async def main() -> None:
-        found.append(await identity_of(location, **options).authenticate(text))
-
-    run(main())
+    found.append(await identity_of(location, **options).authenticate(text))
     assert isinstance(found[0], TokenRejected), found[0]
     return found[0]
 
 
-def accepted(location: str, text: str, **options: Any) -> Principal:
+async def accepted(location: str, text: str, **options: Any) -> Principal:
     found: list[Principal | TokenRejected] = []
 
-    async def main() -> None:
-        identity = identity_of(location, **options)
-        assert identity.recognised(text) is None
-        found.append(await identity.authenticate(text))
-        assert identity.recognised(text) is found[0]
-
-    run(main())
+    identity = identity_of(location, **options)
+    assert identity.recognised(text) is None
+    found.append(await identity.authenticate(text))
+    assert identity.recognised(text) is found[0]
     assert isinstance(found[0], Principal), found[0]
     return found[0]
 
 
 @pytest.mark.parametrize("key", PRIVATE)
 @pytest.mark.parametrize("header", [{}, {"typ": "at+jwt"}, {"typ": "application/AT+JWT"}, {"kid": None}])
-def test_a_good_token_is_its_users(keys: Provider, key: str, header: dict[str, Any]) -> None:
+async def test_a_good_token_is_its_users(keys: Provider, key: str, header: dict[str, Any]) -> None:
     head = {name: value for name, value in ({"alg": "x", "kid": key} | header).items() if value is not None}
     head["alg"] = {"rsa": "RS256", "ec": "ES256", "ed": "EdDSA"}[key]
-    principal = accepted(keys.url, signed(head, claims(), key))
+    principal = await accepted(keys.url, signed(head, claims(), key))
     assert (principal.id, principal.roles) == ("staff:ann", frozenset({"staff"}))
 
 
-def test_the_subject_of_a_principal_is_that_principal(keys: Provider) -> None:
-    assert accepted(keys.url, token(sub="service-1")).id == "ops"
+async def test_the_subject_of_a_principal_is_that_principal(keys: Provider) -> None:
+    assert (await accepted(keys.url, token(sub="service-1"))).id == "ops"
 
 
-def test_roles_and_attributes_come_from_the_claims_that_are_listed_and_from_no_others(keys: Provider) -> None:
-    principal = accepted(
+async def test_roles_and_attributes_come_from_the_claims_that_are_listed_and_from_no_others(keys: Provider) -> None:
+    principal = await accepted(
         keys.url,
         token(
             groups=["eng", "ops", "admin"],
@@ -154,29 +147,29 @@ def test_roles_and_attributes_come_from_the_claims_that_are_listed_and_from_no_o
     assert principal.attributes == {"tenant": "acme", "level": 3}
 
 
-def test_a_users_id_cannot_be_that_of_a_principal(keys: Provider) -> None:
-    assert accepted(keys.url, token(sub="ops")).id == "staff:ops"
-    assert accepted(keys.url, token(sub="staff:ann")).id == "staff:staff:ann"
+async def test_a_users_id_cannot_be_that_of_a_principal(keys: Provider) -> None:
+    assert (await accepted(keys.url, token(sub="ops"))).id == "staff:ops"
+    assert (await accepted(keys.url, token(sub="staff:ann"))).id == "staff:staff:ann"
 
 
 NONE = ["none", "None", "NONE", "nOnE", "", None, "HS256", "hs256", "RS256 ", "rs256", ["RS256"], {"a": 1}, 5, "RS1"]
 
 
 @pytest.mark.parametrize("algorithm", NONE)
-def test_an_algorithm_that_is_not_listed_is_refused(keys: Provider, algorithm: object) -> None:
+async def test_an_algorithm_that_is_not_listed_is_refused(keys: Provider, algorithm: object) -> None:
     good = token()
     _, payload, signature = good.split(".")
     header = encoded({"alg": algorithm, "kid": "rsa"})
-    assert refused(keys.url, f"{header}.{payload}.{signature}").told is DisclosedReason.NOTHING
-    refused(keys.url, f"{header}.{payload}.")
-    refused(keys.url, signed({"alg": algorithm, "kid": "rsa"}, claims()))
+    assert (await refused(keys.url, f"{header}.{payload}.{signature}")).told is DisclosedReason.NOTHING
+    await refused(keys.url, f"{header}.{payload}.")
+    await refused(keys.url, signed({"alg": algorithm, "kid": "rsa"}, claims()))
 
 
 @pytest.mark.parametrize("secret", [PEM, PEM.strip(), DER, json.dumps(jwk("rsa")).encode(), b"", b"rsa"])
-def test_a_public_key_is_no_secret(keys: Provider, secret: bytes) -> None:
-    assert refused(keys.url, hs256(secret)).reason == "its algorithm is not one of those accepted"
-    refused(keys.url, hs256(secret, alg="RS256"))
-    refused(keys.url, hs256(secret, alg="EdDSA", kid="ed"))
+async def test_a_public_key_is_no_secret(keys: Provider, secret: bytes) -> None:
+    assert (await refused(keys.url, hs256(secret))).reason == "its algorithm is not one of those accepted"
+    await refused(keys.url, hs256(secret, alg="RS256"))
+    await refused(keys.url, hs256(secret, alg="EdDSA", kid="ed"))
 
 
 @pytest.mark.parametrize(
@@ -213,17 +206,17 @@ def test_a_public_key_is_no_secret(keys: Provider, secret: bytes) -> None:
         ({"cnf": {"jkt": "x"}}, "it is bound to a key whose possession is not proven here"),
     ],
 )
-def test_claims_that_do_not_fit_are_refused(keys: Provider, changes: dict[str, Any], reason: str) -> None:
-    assert refused(keys.url, token(**changes)).reason == reason
+async def test_claims_that_do_not_fit_are_refused(keys: Provider, changes: dict[str, Any], reason: str) -> None:
+    assert (await refused(keys.url, token(**changes))).reason == reason
 
 
-def test_an_attribute_of_another_kind_is_refused(keys: Provider) -> None:
+async def test_an_attribute_of_another_kind_is_refused(keys: Provider) -> None:
     for value in ({"a": 1}, "x" * 2000, "a\nb", [[1]]):
-        assert refused(keys.url, token(org={"tenant": value})).reason.startswith("a claim of its attributes")
+        assert (await refused(keys.url, token(org={"tenant": value}))).reason.startswith("a claim of its attributes")
 
 
-def test_clocks_may_differ_by_a_minute(keys: Provider) -> None:
-    accepted(keys.url, token(exp=NOW - 20, nbf=NOW + 30, iat=NOW + 30, aud=["other", AUDIENCE]))
+async def test_clocks_may_differ_by_a_minute(keys: Provider) -> None:
+    await accepted(keys.url, token(exp=NOW - 20, nbf=NOW + 30, iat=NOW + 30, aud=["other", AUDIENCE]))
 
 
 @pytest.mark.parametrize(
@@ -244,11 +237,11 @@ def test_clocks_may_differ_by_a_minute(keys: Provider) -> None:
         {"kid": "ed"},
     ],
 )
-def test_headers_that_ask_for_more_are_refused(keys: Provider, header: dict[str, Any]) -> None:
-    refused(keys.url, token(header=header))
+async def test_headers_that_ask_for_more_are_refused(keys: Provider, header: dict[str, Any]) -> None:
+    await refused(keys.url, token(header=header))
 
 
-def test_a_key_that_a_token_brings_along_is_not_looked_at(keys: Provider) -> None:
+async def test_a_key_that_a_token_brings_along_is_not_looked_at(keys: Provider) -> None:
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     maker = get_default_algorithms()["RS256"]
     own = maker.to_jwk(other.public_key(), as_dict=True)
@@ -257,8 +250,8 @@ def test_a_key_that_a_token_brings_along_is_not_looked_at(keys: Provider) -> Non
         head = {"alg": "RS256", "kid": "rsa"} | offer
         text = f"{encoded(head)}.{encoded(claims())}"
         forged = f"{text}.{encoded(maker.sign(text.encode(), other))}"
-        assert refused(keys.url, forged).reason == "its signature is wrong"
-        accepted(keys.url, signed(head, claims()))  # it does no harm either
+        assert (await refused(keys.url, forged)).reason == "its signature is wrong"
+        await accepted(keys.url, signed(head, claims()))  # it does no harm either
     assert keys.asked == before + 8  # of the configured set alone
 
 
@@ -305,9 +298,9 @@ def malformed() -> list[str]:
     ]
 
 
-def test_what_is_no_token_is_refused_without_asking_anybody(keys: Provider) -> None:
+async def test_what_is_no_token_is_refused_without_asking_anybody(keys: Provider) -> None:
     for text in malformed():
-        refused(keys.url, text)
+        await refused(keys.url, text)
 
 
 async def test_a_mangled_token_is_refused_wherever_it_was_mangled(keys: Provider) -> None:
@@ -321,11 +314,11 @@ async def test_a_mangled_token_is_refused_wherever_it_was_mangled(keys: Provider
                 assert isinstance(await identity.authenticate(mangled), TokenRejected), place
 
 
-def test_only_listed_algorithms_pass(keys: Provider) -> None:
-    accepted(keys.url, token("ed"), algorithms=("EdDSA",))
-    refused(keys.url, token("rsa"), algorithms=("EdDSA",))
-    accepted(keys.url, signed({"alg": "PS256", "kid": "rsa"}, claims(), "rsa", "PS256"))
-    refused(keys.url, signed({"alg": "RS256", "kid": "rsa"}, claims(), "rsa", "PS256"))
+async def test_only_listed_algorithms_pass(keys: Provider) -> None:
+    await accepted(keys.url, token("ed"), algorithms=("EdDSA",))
+    await refused(keys.url, token("rsa"), algorithms=("EdDSA",))
+    await accepted(keys.url, signed({"alg": "PS256", "kid": "rsa"}, claims(), "rsa", "PS256"))
+    await refused(keys.url, signed({"alg": "RS256", "kid": "rsa"}, claims(), "rsa", "PS256"))
 
 
 @pytest.mark.parametrize(
@@ -344,13 +337,13 @@ def test_only_listed_algorithms_pass(keys: Provider) -> None:
         (Revocation(subject="bob", before=NOW - 60), {"iat": NOW - 120}, False),
     ],
 )
-def test_what_is_revoked_is_refused(
+async def test_what_is_revoked_is_refused(
     keys: Provider, revocation: Revocation, changes: dict[str, Any], gone: bool
 ) -> None:
     if gone:
-        assert refused(keys.url, token(**changes), revocations=(revocation,)).reason == "it has been revoked"
+        assert (await refused(keys.url, token(**changes), revocations=(revocation,))).reason == "it has been revoked"
     else:
-        accepted(keys.url, token(**changes), revocations=(revocation,))
+        await accepted(keys.url, token(**changes), revocations=(revocation,))
 
 
 NEW = ed25519.Ed25519PrivateKey.generate()
@@ -498,36 +491,33 @@ def test_a_key_serves_its_own_algorithm_alone() -> None:
     assert ("w", "RS256") not in parse_key_set(json.dumps({"keys": [{**weak, "kid": "w"}, jwk("ed")]}).encode())
 
 
-def fetched(url: str, permit: Callable[[Any], Any] = lambda _: Allow(rule="test"), largest: int = 1000) -> str:
+async def fetched(url: str, permit: Callable[[Any], Any] = lambda _: Allow(rule="test"), largest: int = 1000) -> str:
     """Why a set could not be fetched."""
     reasons: list[str] = []
 
-    async def main() -> None:
-        with pytest.raises(OSError, match=r"\S") as caught:
-            await fetch_key_set(url, largest, permit=permit)
-        reasons.append(str(caught.value))
-
-    run(main())
+    with pytest.raises(OSError, match=r"\S") as caught:
+        await fetch_key_set(url, largest, permit=permit)
+    reasons.append(str(caught.value))
     return reasons[0]
 
 
-def test_a_set_is_fetched_within_bounds() -> None:
+async def test_a_set_is_fetched_within_bounds() -> None:
     seen = []
     with provider() as keys:
-        assert "larger than" in fetched(keys.url, largest=100)
+        assert "larger than" in await fetched(keys.url, largest=100)
         keys.status = 302
-        assert fetched(keys.url) == "the answer is 302, not 200"
+        assert await fetched(keys.url) == "the answer is 302, not 200"
         before = keys.asked
 
         def closed(destination: Any) -> Deny:
             seen.append(destination)
             return Deny(rule="egress", reason="closed", code="egress_refused")
 
-        assert fetched(keys.url, closed) == "closed"
+        assert await fetched(keys.url, closed) == "closed"
         assert keys.asked == before
     assert (seen[0].address, seen[0].service) == ("127.0.0.1", "keys")
-    assert fetched(keys.url) == "no answer from 127.0.0.1 (connection refused)"
-    assert "file" in fetched("/nonexistent/keys.json")
+    assert await fetched(keys.url) == "no answer from 127.0.0.1 (connection refused)"
+    assert "file" in await fetched("/nonexistent/keys.json")
 
 
 @respx.mock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import json
@@ -63,8 +62,13 @@ def whole(**more: Any) -> dict[str, Any]:
 Who = Callable[..., Awaitable[Principal]]
 
 
-def scenario(root: Path, policy: dict[str, Any], steps: Callable[[Gateway, Who, Upstream], Awaitable[None]]) -> None:
-    async def main(path: Path, seen: Upstream) -> None:
+async def scenario(
+    root: Path, policy: dict[str, Any], steps: Callable[[Gateway, Who, Upstream], Awaitable[None]]
+) -> None:
+    with upstream() as (seen, server):
+        (root / "p").mkdir()
+        (root / "p" / "keys.json").write_text(json.dumps({"keys": [jwk(name) for name in PRIVATE]}))
+        path = project(root / "p", server, policy, gateway={"turn_limit": "never"})
         async with Gateway.load(path) as gateway:
 
             async def who(**claims: Any) -> Principal:
@@ -73,11 +77,6 @@ def scenario(root: Path, policy: dict[str, Any], steps: Callable[[Gateway, Who, 
                 return found
 
             await steps(gateway, who, seen)
-
-    with upstream() as (seen, server):
-        (root / "p").mkdir()
-        (root / "p" / "keys.json").write_text(json.dumps({"keys": [jwk(name) for name in PRIVATE]}))
-        asyncio.run(main(project(root / "p", server, policy, gateway={"turn_limit": "never"}), seen))
 
 
 async def call(gateway: Gateway, who: Principal, tool: str, session: str = "s", **arguments: Any) -> Envelope:
@@ -88,7 +87,7 @@ def code(envelope: Envelope) -> str:
     return envelope.status if envelope.error is None else envelope.error.code
 
 
-def test_claims_bind_and_fill_conditions_and_what_is_not_there_opens_nothing(tmp_path: Path) -> None:
+async def test_claims_bind_and_fill_conditions_and_what_is_not_there_opens_nothing(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         ann = await who(org={"id": "acme"}, ceiling=500)
         assert code(await call(gateway, ann, "list_orders")) == "ok"
@@ -112,10 +111,10 @@ def test_claims_bind_and_fill_conditions_and_what_is_not_there_opens_nothing(tmp
         assert code(await call(gateway, guest, "check_fraud")) == "forbidden"
         assert len(seen.requests) == before
 
-    scenario(tmp_path, whole(), steps)
+    await scenario(tmp_path, whole(), steps)
 
 
-def test_users_of_two_providers_share_nothing_but_what_they_are_said_to(tmp_path: Path) -> None:
+async def test_users_of_two_providers_share_nothing_but_what_they_are_said_to(tmp_path: Path) -> None:
     policy = whole(
         limits=[
             {"id": "mine", "per": ["principal"], "rate": "2/h"},
@@ -131,10 +130,10 @@ def test_users_of_two_providers_share_nothing_but_what_they_are_said_to(tmp_path
         assert [code(await call(gateway, other, "list_orders")) for _ in range(2)] == ["ok", "rate_limited"]
         assert code(await call(gateway, elsewhere, "list_orders")) == "ok"
 
-    scenario(tmp_path, policy, steps)
+    await scenario(tmp_path, policy, steps)
 
 
-def test_a_user_whose_claims_make_it_an_approver_can_be_waited_for(tmp_path: Path) -> None:
+async def test_a_user_whose_claims_make_it_an_approver_can_be_waited_for(tmp_path: Path) -> None:
     policy = whole(approvals={"approvers": ["lead"], "expires": "1h"})
 
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
@@ -151,7 +150,7 @@ def test_a_user_whose_claims_make_it_an_approver_can_be_waited_for(tmp_path: Pat
         assert ended is not None
         assert ended.status == "ok"
 
-    scenario(tmp_path, policy, steps)
+    await scenario(tmp_path, policy, steps)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +164,7 @@ def test_a_user_whose_claims_make_it_an_approver_can_be_waited_for(tmp_path: Pat
         ({"issuer": ISSUER, "jwt_id": "t2"}, "ok"),
     ],
 )
-def test_a_call_that_waits_ends_with_the_tokens_of_its_caller(
+async def test_a_call_that_waits_ends_with_the_tokens_of_its_caller(
     tmp_path: Path, revoked: dict[str, Any], ending: str
 ) -> None:
     policy = whole(approvals={"approvers": ["user"], "expires": "1h"})
@@ -181,7 +180,7 @@ def test_a_call_that_waits_ends_with_the_tokens_of_its_caller(
         assert ended is not None
         assert code(ended) == ending
 
-    scenario(tmp_path, policy, steps)
+    await scenario(tmp_path, policy, steps)
 
 
 BOT = {"id": "bots", "to": ["bot"], "tools": ["orders__*"], "effects": ["read", "write"], "verdict": "allow"}
@@ -209,7 +208,7 @@ async def bot(gateway: Gateway) -> AsyncIterator[Callable[..., Awaitable[tuple[i
         yield post
 
 
-def test_an_agent_acts_for_a_user_whose_token_it_shows(tmp_path: Path) -> None:
+async def test_an_agent_acts_for_a_user_whose_token_it_shows(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         async with bot(gateway) as post:
             for _ in range(2):  # verified, and then remembered
@@ -222,10 +221,10 @@ def test_an_agent_acts_for_a_user_whose_token_it_shows(tmp_path: Path) -> None:
             assert await post("check_fraud", token(iss=OTHER, ceiling=500)) == (403, "forbidden")
             assert await post("get_health", token(ceiling=500)) == (404, "unknown_tool")
 
-    scenario(tmp_path, agent(), steps)
+    await scenario(tmp_path, agent(), steps)
 
 
-def test_a_name_alone_or_a_token_that_is_not_accepted_makes_nobody_of_an_issuer(tmp_path: Path) -> None:
+async def test_a_name_alone_or_a_token_that_is_not_accepted_makes_nobody_of_an_issuer(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         async with bot(gateway) as post:
             good = token(org={"id": "acme"})
@@ -242,11 +241,11 @@ def test_a_name_alone_or_a_token_that_is_not_accepted_makes_nobody_of_an_issuer(
                 "unknown_tool",
             )  # a principal: its name was enough, its rules are not
 
-    scenario(tmp_path, agent(), steps)
+    await scenario(tmp_path, agent(), steps)
 
 
 @pytest.mark.parametrize(("revoked", "ending"), [("bob", "ok"), ("ann", "expired")])
-def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Path, revoked: str, ending: str) -> None:
+async def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Path, revoked: str, ending: str) -> None:
     asks = {"id": "bots", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow"}
     policy = {**agent(approvals={"approvers": ["user"], "expires": "1h"})}
     policy["rules"] = [*policy["rules"][:-1], asks]
@@ -264,13 +263,15 @@ def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Path, rev
         assert ended is not None
         assert code(ended) == ending
 
-    scenario(tmp_path, policy, steps)
+    await scenario(tmp_path, policy, steps)
 
 
 @pytest.mark.parametrize(
     ("actors", "kept"), [(["staff:ann"], True), (["staff:*"], True), (["staff:bob"], False), ([], False)]
 )
-def test_whoever_acts_for_long_acts_as_long_as_the_policy_says(tmp_path: Path, actors: list[str], kept: bool) -> None:
+async def test_whoever_acts_for_long_acts_as_long_as_the_policy_says(
+    tmp_path: Path, actors: list[str], kept: bool
+) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         acting = gateway.callers.acting_for(gateway.principal("bot"), await who(org={"id": "acme"}))
         assert acting is not None
@@ -279,10 +280,10 @@ def test_whoever_acts_for_long_acts_as_long_as_the_policy_says(tmp_path: Path, a
         assert await gateway.operations.reload()
         assert gateway.callers.current(acting) == (acting if kept else None)
 
-    scenario(tmp_path, agent(), steps)
+    await scenario(tmp_path, agent(), steps)
 
 
-def test_python_names_a_user_with_its_claims(tmp_path: Path) -> None:
+async def test_python_names_a_user_with_its_claims(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         claims = {"org": {"id": "acme"}, "groups": ["leads"]}
         assert gateway.principal("staff:ann", claims=claims) == await who(**claims)
@@ -299,20 +300,20 @@ def test_python_names_a_user_with_its_claims(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="does not let bot act for 'guests:eve'"):
             gateway.principal("bot", "guests:eve")
 
-    scenario(tmp_path, agent(), steps)
+    await scenario(tmp_path, agent(), steps)
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", str(10**40), str(2**53)])
-def test_a_number_that_nobody_holds_exactly_makes_no_attribute(tmp_path: Path, number: str) -> None:
+async def test_a_number_that_nobody_holds_exactly_makes_no_attribute(tmp_path: Path, number: str) -> None:
     async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
         claims = json.dumps(issuer_claims(sub="ann"))[:-1] + f', "ceiling": {number}}}'
         found = await gateway.callers.authenticate(signed({"alg": "RS256", "typ": "JWT", "kid": "rsa"}, claims))
         assert isinstance(found, TokenRejected)
 
-    scenario(tmp_path, whole(), steps)
+    await scenario(tmp_path, whole(), steps)
 
 
-def test_what_is_wrong_with_a_credential_is_said_in_the_log_alone(
+async def test_what_is_wrong_with_a_credential_is_said_in_the_log_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = "k" * 40
@@ -341,13 +342,13 @@ def test_what_is_wrong_with_a_credential_is_said_in_the_log_alone(
         assert len(told) == 1, told
         assert [answers[0].status_code, answers[-1].status_code] == [401, 200]
 
-    scenario(tmp_path, policy, steps)
+    await scenario(tmp_path, policy, steps)
     for reason in ("nobody has this key", "this key has expired", "it has expired", "another audience", "signature"):
         assert reason in caplog.text
     assert old not in caplog.text
 
 
-def test_nobody_answers_for_a_call_of_their_own_by_another_identity(tmp_path: Path) -> None:
+async def test_nobody_answers_for_a_call_of_their_own_by_another_identity(tmp_path: Path) -> None:
     """One subject of one provider: by one audience a user, by another a principal of the policy."""
     lead = {"issuer": ISSUER, "audience": "console", "jwks": "../keys.json"}
     policy = whole(
@@ -372,4 +373,4 @@ def test_nobody_answers_for_a_call_of_their_own_by_another_identity(tmp_path: Pa
         assert ended is not None
         assert ended.status == "ok"
 
-    scenario(tmp_path, policy, steps)
+    await scenario(tmp_path, policy, steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -159,13 +158,10 @@ async def gateway(root: Path, url: str, *, project: Any = None, **more: Any) -> 
         yield loaded
 
 
-def tried(root: Path, work: Callable[[Gateway, Upstream], Awaitable[None]], **more: Any) -> None:
-    async def main(seen: Upstream) -> None:
+async def tried(root: Path, work: Callable[[Gateway, Upstream], Awaitable[None]], **more: Any) -> None:
+    with upstream() as seen:
         async with gateway(root, seen.url, **more) as loaded:
             await work(loaded, seen)
-
-    with upstream() as seen:
-        asyncio.run(main(seen))
 
 
 def entries(root: Path) -> list[dict[str, Any]]:
@@ -181,7 +177,7 @@ async def _rest(
     return await loaded.call(name, arguments, principal=principal)
 
 
-def test_a_long_answer_is_read_on_to_its_end_without_asking_again(tmp_path: Path) -> None:
+async def test_a_long_answer_is_read_on_to_its_end_without_asking_again(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         found, cursor, pieces = [], "", 0
         while True:
@@ -201,10 +197,10 @@ def test_a_long_answer_is_read_on_to_its_end_without_asking_again(tmp_path: Path
         kinds = [entry["event"] for entry in entries(tmp_path) if entry.get("principal") == "bot"]
         assert kinds == ["intent", "outcome"] + ["fetch"] * (pieces - 1)
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_nobody_else_and_no_other_call_reads_on(tmp_path: Path) -> None:
+async def test_nobody_else_and_no_other_call_reads_on(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         cursor = (await _rest(loaded, {"limit": 2900})).meta.next_cursor
         wrong = base64.urlsafe_b64encode(
@@ -234,10 +230,10 @@ def test_nobody_else_and_no_other_call_reads_on(tmp_path: Path) -> None:
         assert b"[hidden]" not in kept
         assert (tmp_path / "var" / "state" / "answers.db").stat().st_mode & 0o077 == 0
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_what_the_policy_says_now_holds_for_what_was_answered_before(tmp_path: Path) -> None:
+async def test_what_the_policy_says_now_holds_for_what_was_answered_before(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         asked = {"answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
         policy(tmp_path, redact=[{"tools": ["*"], "fields": ["$..email", "$..bio"], "with": "[hidden]"}])
@@ -246,10 +242,10 @@ def test_what_the_policy_says_now_holds_for_what_was_answered_before(tmp_path: P
         assert envelope.error is not None
         assert envelope.error.code == "expired"
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_only_the_fields_that_were_asked_for_are_given(tmp_path: Path) -> None:
+async def test_only_the_fields_that_were_asked_for_are_given(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         envelope = await _rest(loaded, {"limit": 2, "answer": {"fields": ["items.id", "items.email"]}})
         assert envelope.data == {"items": [{"id": 0, "email": "[hidden]"}, {"id": 1, "email": "[hidden]"}]}
@@ -278,11 +274,11 @@ def test_only_the_fields_that_were_asked_for_are_given(tmp_path: Path) -> None:
         assert unknown.error is not None
         assert hidden.error == unknown.error
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize("name", ["answer", "_answer"])
-def test_both_names_of_the_options_are_taken_and_one_is_listed(tmp_path: Path, name: str) -> None:
+async def test_both_names_of_the_options_are_taken_and_one_is_listed(tmp_path: Path, name: str) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         for tool in loaded.tool_calls.catalog(loaded.principal("bot")):
             assert not [one for one in tool.input_schema.get("properties", {}) if one.startswith("_")]
@@ -300,10 +296,10 @@ def test_both_names_of_the_options_are_taken_and_one_is_listed(tmp_path: Path, n
         assert (await _rest(loaded, {name: {"cursor": cursor}})).status == "ok"
         assert not [path for path in seen.paths if "answer" in path]
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_an_argument_that_is_called_answer_stays_the_tools_own(tmp_path: Path) -> None:
+async def test_an_argument_that_is_called_answer_stays_the_tools_own(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         (tool,) = (one for one in loaded.tool_calls.catalog(loaded.principal("bot")) if one.name == "people__list_quiz")
         properties = tool.input_schema["properties"]
@@ -320,10 +316,10 @@ def test_an_argument_that_is_called_answer_stays_the_tools_own(tmp_path: Path) -
             (read,) = (await client.post("/v1/tool_calls", json=[{**call, "name": "people__list_people"}])).json()
             assert "the same arguments and answer.cursor)" in read["content"]
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_an_argument_that_the_policy_sets_is_never_taken_for_the_options(tmp_path: Path) -> None:
+async def test_an_argument_that_the_policy_sets_is_never_taken_for_the_options(tmp_path: Path) -> None:
     rule = {"id": "reads", "to": ["bot"], "tools": ["*"], "verdict": "allow"}
     bound = {**rule, "id": "sets", "tools": ["people__list_quiz"], "bind": {"answer": "principal.id"}}
 
@@ -337,19 +333,19 @@ def test_an_argument_that_the_policy_sets_is_never_taken_for_the_options(tmp_pat
         assert given.status == "refused" or set(given.data) > {"total"}
         assert set(seen.paths) == {"/quiz?answer=bot"}
 
-    tried(tmp_path, work, rules=[rule, bound])
+    await tried(tmp_path, work, rules=[rule, bound])
 
 
-def test_an_answer_argument_that_is_not_listed_and_is_no_options_is_an_unknown_argument(tmp_path: Path) -> None:
+async def test_an_answer_argument_that_is_not_listed_and_is_no_options_is_an_unknown_argument(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         told = await _rest(loaded, {"answer": "7"}, name="people__get_liar")
         assert told.meta.dropped == ({"argument": "answer"},)
         assert (await _rest(loaded, {"answer": {"fields": ["id"]}}, name="people__get_liar")).meta.dropped == ()
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_pages_are_followed_as_calls_of_their_own(tmp_path: Path) -> None:
+async def test_pages_are_followed_as_calls_of_their_own(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         envelope = await _rest(loaded, {"limit": 3, "answer": {"pages": 4, "fields": ["items.id", "next_cursor"]}})
         assert envelope.data == {"items": [{"id": number} for number in range(12)], "next_cursor": "12"}
@@ -365,11 +361,11 @@ def test_pages_are_followed_as_calls_of_their_own(tmp_path: Path) -> None:
         assert [item["id"] for item in numbered.data] == [0, 1, 2, 3, 4, 5]
         assert all(path.startswith("/numbered") for path in seen.paths[4:])  # of a link, only the page is taken
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize("given", [{"cursor": "ab"}, {"offset": "ab"}, {"offset": "ab", "next": "$.mehr.ab"}])
-def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_says(tmp_path: Path, given: Any) -> None:
+async def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_says(tmp_path: Path, given: Any) -> None:
     if "cursor" in given:
         given = {**given, "next": "mehr.ab"}
 
@@ -386,7 +382,7 @@ def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_says(tmp
         assert [item["id"] for item in envelope.data["leute"]] == [0, 1, 2, 3, 4, 5]
         assert seen.paths == ["/odd", "/odd?ab=2", "/odd?ab=4"]
 
-    tried(
+    await tried(
         tmp_path,
         work,
         project={"tools": {"people__list_odd": {"pages": given}, "people__list_numbered": {"pages": "never"}}},
@@ -413,7 +409,7 @@ async def test_pages_that_a_tool_does_not_have_are_an_error_at_load(tmp_path: Pa
 
 
 @pytest.mark.parametrize("how", ["kept", "replayed"])
-def test_pages_are_followed_from_an_answer_that_was_kept(tmp_path: Path, how: str) -> None:
+async def test_pages_are_followed_from_an_answer_that_was_kept(tmp_path: Path, how: str) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         key = "k" if how == "replayed" else ""
         for _ in range(2):
@@ -425,26 +421,29 @@ def test_pages_are_followed_from_an_answer_that_was_kept(tmp_path: Path, how: st
         assert seen.paths[3:] == ([] if how == "kept" else seen.paths[1:3])
 
     tools = {"people__list_linked": {"cache": "60s"}} if how == "kept" else {}
-    tried(tmp_path, work, project={"tools": tools})
+    await tried(tmp_path, work, project={"tools": tools})
+
+
+async def _first_answer(root: Path, seen: Upstream, **keys: Any) -> Envelope:
+    """First answer of a source with these settings."""
+    source = {"openapi": "specs/people.json", "server": seen.url, **keys}
+    async with gateway(root, seen.url, project={"sources": {"people": source}}) as loaded:
+        return await _rest(loaded, {"limit": 1})
 
 
 async def test_how_much_of_an_answer_is_read_is_the_sources_to_say(tmp_path: Path) -> None:
-    async def main(seen: Upstream, **keys: Any) -> Envelope:
-        source = {"openapi": "specs/people.json", "server": seen.url, **keys}
-        async with gateway(tmp_path, seen.url, project={"sources": {"people": source}}) as loaded:
-            return await _rest(loaded, {"limit": 1})
 
     with upstream() as seen:
         seen.padding = 2_000_000
-        cut = await main(seen)
-        whole = await main(seen, answers={"largest": "4MiB"})
+        cut = await _first_answer(tmp_path, seen)
+        whole = await _first_answer(tmp_path, seen, answers={"largest": "4MiB"})
     assert cut.meta.truncated
     assert cut.meta.next_cursor in (None, "")  # nobody has the rest
     assert whole.meta.truncated
     assert whole.meta.next_cursor
 
 
-def test_what_limits_one_call_limits_its_pages(tmp_path: Path) -> None:
+async def test_what_limits_one_call_limits_its_pages(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         envelope = await _rest(loaded, {"limit": 3, "answer": {"pages": 10}})
         assert envelope.status == "ok"
@@ -452,10 +451,10 @@ def test_what_limits_one_call_limits_its_pages(tmp_path: Path) -> None:
         assert len(envelope.data["items"]) == 6
         assert len(seen.paths) == 2
 
-    tried(tmp_path, work, limits=[{"id": "few", "per": ["principal"], "rate": "2/h", "burst": 2}])
+    await tried(tmp_path, work, limits=[{"id": "few", "per": ["principal"], "rate": "2/h", "burst": 2}])
 
 
-def test_a_rule_about_a_paging_argument_holds_for_every_page(tmp_path: Path) -> None:
+async def test_a_rule_about_a_paging_argument_holds_for_every_page(tmp_path: Path) -> None:
     rule = {
         "id": "reads",
         "to": ["bot"],
@@ -470,10 +469,10 @@ def test_a_rule_about_a_paging_argument_holds_for_every_page(tmp_path: Path) -> 
         assert envelope.meta.truncated
         assert len(seen.paths) == 2
 
-    tried(tmp_path, work, rules=[rule])
+    await tried(tmp_path, work, rules=[rule])
 
 
-def test_an_answer_that_breaks_its_schema_is_recorded(tmp_path: Path) -> None:
+async def test_an_answer_that_breaks_its_schema_is_recorded(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         assert (await _rest(loaded, {}, name="people__get_liar")).status == "ok"
         assert (await _rest(loaded, {"limit": 1})).status == "ok"
@@ -482,7 +481,7 @@ def test_an_answer_that_breaks_its_schema_is_recorded(tmp_path: Path) -> None:
             ("people__get_liar", "output_schema", "broken")
         ]
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 def _http(loaded: Gateway, name: str = "bot") -> httpx.AsyncClient:
@@ -490,7 +489,7 @@ def _http(loaded: Gateway, name: str = "bot") -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(App(loaded)), base_url="http://127.0.0.1", headers=headers)
 
 
-def test_a_large_file_is_a_link_for_its_caller_alone(tmp_path: Path) -> None:
+async def test_a_large_file_is_a_link_for_its_caller_alone(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         async with _http(loaded) as mine, _http(loaded, "other") as others, _http(loaded, "stranger") as strangers:
             called = (await mine.post("/v1/tools/people__get_photo/call", json={})).json()
@@ -515,11 +514,11 @@ def test_a_large_file_is_a_link_for_its_caller_alone(tmp_path: Path) -> None:
                 assert (await nobody.get(link["path"])).status_code == 401
         assert [entry["bytes"] for entry in entries(tmp_path) if entry["event"] == "fetch"] == [len(FILE)]
 
-    tried(tmp_path, work, redact=[])
+    await tried(tmp_path, work, redact=[])
 
 
 @pytest.mark.parametrize("name", ["people__list_people", "people__list_numbered"])
-def test_an_agent_is_shown_how_to_read_less_and_the_tool_stays_what_it_is(tmp_path: Path, name: str) -> None:
+async def test_an_agent_is_shown_how_to_read_less_and_the_tool_stays_what_it_is(tmp_path: Path, name: str) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         shown = {tool.name: tool for tool in loaded.tool_calls.catalog(loaded.principal("bot"))}
         assert "answer" in shown[name].input_schema["properties"]
@@ -528,11 +527,11 @@ def test_an_agent_is_shown_how_to_read_less_and_the_tool_stays_what_it_is(tmp_pa
         assert "answer" not in loaded.manifest.tools[name].input_schema["properties"]
         assert shown[name].digest == loaded.manifest.tools[name].digest
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_the_mcp_sdk_accepts_pieces_fields_and_links(tmp_path: Path, mode: Any) -> None:
+async def test_the_mcp_sdk_accepts_pieces_fields_and_links(tmp_path: Path, mode: Any) -> None:
     """The official client holds structured content against the output schema it was listed, and raises when it does not fit."""
 
     async def work(loaded: Gateway, seen: Upstream) -> None:
@@ -558,7 +557,7 @@ def test_the_mcp_sdk_accepts_pieces_fields_and_links(tmp_path: Path, mode: Any) 
             with pytest.raises(MCPError):
                 await client.read_resource(uri[:-4] + "AAAA")
 
-    tried(tmp_path, work, redact=[])
+    await tried(tmp_path, work, redact=[])
 
 
 @asynccontextmanager
@@ -570,7 +569,7 @@ async def _sdk(url: str, mode: Any) -> AsyncIterator[Client]:
         yield client
 
 
-def test_what_is_paused_is_not_read_on(tmp_path: Path) -> None:
+async def test_what_is_paused_is_not_read_on(tmp_path: Path) -> None:
     async def work(loaded: Gateway, seen: Upstream) -> None:
         asked = {"answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
         loaded.pausing.local.change(lambda _: (Pause(source="people", since=0.0),))
@@ -578,4 +577,4 @@ def test_what_is_paused_is_not_read_on(tmp_path: Path) -> None:
         assert envelope.error is not None
         assert envelope.error.code == "paused"
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)

@@ -124,7 +124,7 @@ def losses(gateway: Gateway) -> list[object]:
 Steps = Callable[[Gateway, Gateway, Upstream, Copies], Awaitable[None]]
 
 
-def over_redis(root: Path, server: RedisServer, steps: Steps, policy: dict[str, Any] = POLICY) -> None:
+async def over_redis(root: Path, server: RedisServer, steps: Steps, policy: dict[str, Any] = POLICY) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         copies = Copies(server)
         try:
@@ -132,11 +132,11 @@ def over_redis(root: Path, server: RedisServer, steps: Steps, policy: dict[str, 
         finally:
             await copies.redis.aclose()
 
-    both(root, server, work, policy)
+    await both(root, server, work, policy)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_call_that_was_carried_out_is_never_said_to_have_expired(
+async def test_a_call_that_was_carried_out_is_never_said_to_have_expired(
     tmp_path: Path, server: RedisServer, restarted: bool
 ) -> None:
     short = {**POLICY, "approvals": {**POLICY["approvals"], "expires": "3s"}}
@@ -160,10 +160,10 @@ def test_a_call_that_was_carried_out_is_never_said_to_have_expired(
         assert [outcomes([first, second], call_id) for call_id in calls] == [["ok"]] * 4
         assert len(seen.requests) == 4
 
-    over_redis(tmp_path, server, work, short)
+    await over_redis(tmp_path, server, work, short)
 
 
-def test_a_call_that_cannot_be_used_holds_up_no_other(
+async def test_a_call_that_cannot_be_used_holds_up_no_other(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The leases are the usual ones: a busy machine, with so much to read, does not ask Redis every third of a short one."""
@@ -183,10 +183,10 @@ def test_a_call_that_cannot_be_used_holds_up_no_other(
         assert await told(first, broken) == "expired"
         assert outcomes([first, second], broken) == ["expired"]
 
-    over_redis(tmp_path, server, work)
+    await over_redis(tmp_path, server, work)
 
 
-def test_what_an_emptied_store_lost_is_put_back_or_ended_and_told(tmp_path: Path, server: RedisServer) -> None:
+async def test_what_an_emptied_store_lost_is_put_back_or_ended_and_told(tmp_path: Path, server: RedisServer) -> None:
     policy = {
         "rules": [
             *POLICY["rules"],
@@ -229,10 +229,10 @@ def test_what_an_emptied_store_lost_is_put_back_or_ended_and_told(tmp_path: Path
             assert gateway.operations.state_losses == 1
             assert b"\ntoolgen_state_losses_total{" in await gateway.operations.measured()
 
-    over_redis(tmp_path, server, work, policy)
+    await over_redis(tmp_path, server, work, policy)
 
 
-def test_calls_that_ran_while_the_store_was_away_for_longer_than_a_lease_end_as_they_ended(
+async def test_calls_that_ran_while_the_store_was_away_for_longer_than_a_lease_end_as_they_ended(
     tmp_path: Path, server: RedisServer
 ) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
@@ -246,10 +246,10 @@ def test_calls_that_ran_while_the_store_was_away_for_longer_than_a_lease_end_as_
         assert [await told(gateway, call_id) for call_id in agreed for gateway in (first, second)] == ["ok"] * 4
         assert [outcomes([first, second], call_id) for call_id in agreed] == [["ok"]] * 2
 
-    over_redis(tmp_path, server, work)
+    await over_redis(tmp_path, server, work)
 
 
-def test_a_key_that_was_used_here_is_refused_by_an_emptied_store(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_key_that_was_used_here_is_refused_by_an_emptied_store(tmp_path: Path, server: RedisServer) -> None:
     allowed = {**POLICY, "rules": [{**rule, "verdict": "allow"} for rule in POLICY["rules"]]}
 
     async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
@@ -262,10 +262,10 @@ def test_a_key_that_was_used_here_is_refused_by_an_emptied_store(tmp_path: Path,
         assert (made.status, again.error.code, again.call_id) == ("ok", "outcome_unknown", made.call_id)
         assert len(seen.requests) == 1
 
-    over_redis(tmp_path, server, work, allowed)
+    await over_redis(tmp_path, server, work, allowed)
 
 
-def test_what_could_not_be_put_back_at_once_is_put_back_later(
+async def test_what_could_not_be_put_back_at_once_is_put_back_later(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     restore, failed = RedisInvocations.restore_endings, list[int]()
@@ -290,11 +290,11 @@ def test_what_could_not_be_put_back_at_once_is_put_back_later(
         assert [await told(gateway, call_id) for gateway in (first, second)] == ["ok", "ok"]
         assert [losses(gateway) for gateway in (first, second)] == [[{"what": "it was emptied"}]] * 2
 
-    over_redis(tmp_path, server, work)
+    await over_redis(tmp_path, server, work)
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_an_ending_that_could_not_be_kept_at_once_is_recorded_once(
+async def test_an_ending_that_could_not_be_kept_at_once_is_recorded_once(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, answered: bool
 ) -> None:
     """Whether or not Redis kept it, and only its answer was lost."""
@@ -319,7 +319,7 @@ def test_an_ending_that_could_not_be_kept_at_once_is_recorded_once(
         assert outcomes([first, second], call_id) == ["approval_denied"]
         assert seen.requests == []
 
-    over_redis(tmp_path, server, work)
+    await over_redis(tmp_path, server, work)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_an_ending_that_could_not_be_kept_at_once_is_recorded_once(
         (False, 10_000, True, "expired"),
     ],
 )
-def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_is_kept_later(
+async def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_is_kept_later(
     tmp_path: Path,
     server: RedisServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -382,10 +382,10 @@ def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_is_kept_later
         assert outcomes([first, second], call_id) == [ends]
         assert len(seen.requests) == (ends == "ok")
 
-    over_redis(tmp_path, server, work)
+    await over_redis(tmp_path, server, work)
 
 
-def test_a_key_whose_claim_redis_did_not_confirm_is_free_again(
+async def test_a_key_whose_claim_redis_did_not_confirm_is_free_again(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call that came with it was refused, so it is no doubt for the next one."""
@@ -412,7 +412,7 @@ def test_a_key_whose_claim_redis_did_not_confirm_is_free_again(
         assert told == ["upstream_unavailable", "ok", "ok"]
         assert len(seen.requests) == 1
 
-    over_redis(tmp_path, server, work)
+    await over_redis(tmp_path, server, work)
 
 
 async def cancel(gateway: Gateway, call_id: str) -> object:
@@ -431,7 +431,7 @@ async def expire(gateway: Gateway, call_id: str) -> object:
 @pytest.mark.parametrize("answer", [approve, deny, cancel, expire])
 @pytest.mark.parametrize("noticed", [False, True])
 @pytest.mark.parametrize("own", [False, True])
-def test_no_answer_counts_for_a_call_that_may_be_over_where_redis_was_set_back(
+async def test_no_answer_counts_for_a_call_that_may_be_over_where_redis_was_set_back(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, answer: Answer, noticed: bool, own: bool
 ) -> None:
     """It was carried out at its own gateway. Or another one denied it, of which its `own` gateway did not hear, and is answered there."""
@@ -467,11 +467,11 @@ def test_no_answer_counts_for_a_call_that_may_be_over_where_redis_was_set_back(
         assert outcomes([first, second], call_id) == [ending]
         assert len(seen.requests) == (not own)
 
-    over_redis(tmp_path, server, work)
+    await over_redis(tmp_path, server, work)
 
 
 @pytest.mark.parametrize("answer", [approve, deny, cancel])
-def test_a_gateway_that_could_not_ask_redis_answers_for_no_call_of_another_one_at_first(
+async def test_a_gateway_that_could_not_ask_redis_answers_for_no_call_of_another_one_at_first(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ) -> None:
     """Redis may have been set back meanwhile, of which nothing tells it."""
@@ -487,7 +487,7 @@ def test_a_gateway_that_could_not_ask_redis_answers_for_no_call_of_another_one_a
         second._shared.watch.unsettle()
         assert not hasattr(await accepted(answer, second, calls[0]), "code")
 
-    over_redis(tmp_path, server, work)
+    await over_redis(tmp_path, server, work)
 
 
 async def test_calls_that_wait_on_record_and_that_redis_has_lost_are_listed_for_reconciliation(
@@ -495,24 +495,20 @@ async def test_calls_that_wait_on_record_and_that_redis_has_lost_are_listed_for_
 ) -> None:
     """A gateway that runs ends them soon; they are listed meanwhile, or where its journal is gone as well."""
     with upstream() as (_, url):
-
-        async def main() -> None:
-            one, two = machines(tmp_path, server, url)
-            async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
-                calls = [await ask(first) for _ in range(3)]
-                await accepted(approve, second, calls[1])
-                assert await told(first, calls[1]) == "ok"
-                await accepted(deny, second, calls[2])
-                denied = await first.approvals.calls.store.get(calls[2])
-                while denied is None or await first.approvals.calls.store.fate(denied) != "over":  # noqa: ASYNC110 - another process says it
-                    await asyncio.sleep(0.01)
-            assert await listed(one) == []
-            copies = Copies(server)
-            await copies.redis.flushall()
-            await copies.redis.aclose()
-            assert await listed(one) == [(calls[0], "lost")]
-
-        await main()
+        one, two = machines(tmp_path, server, url)
+        async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
+            calls = [await ask(first) for _ in range(3)]
+            await accepted(approve, second, calls[1])
+            assert await told(first, calls[1]) == "ok"
+            await accepted(deny, second, calls[2])
+            denied = await first.approvals.calls.store.get(calls[2])
+            while denied is None or await first.approvals.calls.store.fate(denied) != "over":  # noqa: ASYNC110 - another process says it
+                await asyncio.sleep(0.01)
+        assert await listed(one) == []
+        copies = Copies(server)
+        await copies.redis.flushall()
+        await copies.redis.aclose()
+        assert await listed(one) == [(calls[0], "lost")]
 
 
 async def listed(project: Path) -> list[tuple[str, str]]:
@@ -564,29 +560,25 @@ async def test_a_call_that_was_let_go_without_a_word_from_redis_is_carried_out_o
         monkeypatch.setattr(gateway._runner, "_carry_out", refused_first)
 
     with upstream() as (seen, url):
-
-        async def main() -> None:
-            (one,) = machines(tmp_path, server, url, count=1)
-            async with Gateway.load(one) as first, Gateway.load(one) as second, asyncio.timeout(120):
-                monkeypatch.setattr(RedisInvocations, "_write", unsaid)
-                monkeypatch.setattr(RedisInvocations, "get", unread)
-                for gateway in (first, second):
-                    refusing_once(gateway)
-                call_id = await ask(first)
-                seen.answers.clear()
-                await approve(second, call_id)
-                await let_go.wait()
-                if again == "under way":
-                    await asyncio.to_thread(seen.reached, 1)
-                away.clear()
-                (mine,) = [gateway for gateway in (first, second) if gateway._shared.invocations in refused]
-                await until(lambda: not mine.approvals.calls.worker._unkept)
-                known = await first.approvals.calls.store.get(call_id)
-                assert known is not None
-                if again == "under way":
-                    assert (known.status, known.attempt) == ("running", 1)
-                seen.answers.set()
-                assert [await told(gateway, call_id) for gateway in (first, second)] == ["ok"] * 2
-                assert len(seen.requests) == 1
-
-        await main()
+        (one,) = machines(tmp_path, server, url, count=1)
+        async with Gateway.load(one) as first, Gateway.load(one) as second, asyncio.timeout(120):
+            monkeypatch.setattr(RedisInvocations, "_write", unsaid)
+            monkeypatch.setattr(RedisInvocations, "get", unread)
+            for gateway in (first, second):
+                refusing_once(gateway)
+            call_id = await ask(first)
+            seen.answers.clear()
+            await approve(second, call_id)
+            await let_go.wait()
+            if again == "under way":
+                await asyncio.to_thread(seen.reached, 1)
+            away.clear()
+            (mine,) = [gateway for gateway in (first, second) if gateway._shared.invocations in refused]
+            await until(lambda: not mine.approvals.calls.worker._unkept)
+            known = await first.approvals.calls.store.get(call_id)
+            assert known is not None
+            if again == "under way":
+                assert (known.status, known.attempt) == ("running", 1)
+            seen.answers.set()
+            assert [await told(gateway, call_id) for gateway in (first, second)] == ["ok"] * 2
+            assert len(seen.requests) == 1

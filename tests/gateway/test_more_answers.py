@@ -103,14 +103,11 @@ async def answered(root: Path, name: str, *asked: dict[str, Any]) -> list[Envelo
     (root / "lists.json").write_text(json.dumps(API), encoding="utf-8")
     policy(root, redact=[{"tools": ["*"], "fields": ["$..secret"], "with": "[hidden]"}])
 
-    async def main(url: str) -> list[Envelope]:
+    with upstream() as url:
         settings = {"sources": {"lists": {"openapi": "lists.json", "server": url}}}
         (root / "toolgen.yaml").write_text(json.dumps(settings), encoding="utf-8")
         async with Gateway.load(root / "toolgen.yaml") as gateway:
             return [await gateway.call(f"lists__{name}", one, principal="bot") for one in asked]
-
-    with upstream() as url:
-        return await main(url)
 
 
 @pytest.mark.parametrize(

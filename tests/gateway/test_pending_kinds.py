@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
-from tests.gateway.clients import listening, run
+from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.operations.test_background_calls import http
 from tests.gateway.operations.test_call_results import peer_of, read, text
@@ -96,19 +96,10 @@ WITHOUT_FAR = {**POLICY, "rules": [{**POLICY["rules"][0], "tools": POLICY["rules
 Steps = Callable[[Gateway, str, Upstream, Path], Awaitable[None]]
 
 
-def play(
+async def play(
     root: Path, steps: Steps, policy: dict[str, Any] | None = None, *, bridged: bool = False, **gateway: Any
 ) -> None:
     """Runs steps with one gateway of a project of every kind of source, with a `bridged` server too where that is wanted."""
-
-    async def main(path: Path, seen: Upstream) -> None:
-        async with asyncio.timeout(120), Gateway.load(path) as loaded, listening(App(loaded)) as url:
-            try:
-                await steps(loaded, url, seen, path.parent)
-            finally:
-                seen.answers.set()
-                (path.parent / "go").touch()
-                await close_peers()
 
     with upstream() as (seen, server):
         path = project(root / "p", server, policy or WITHOUT_FAR, **({"gateway": gateway} if gateway else {}))
@@ -133,7 +124,13 @@ def play(
         path.write_text(json.dumps(written), encoding="utf-8")
         if bridged:  # what it offers is pinned once
             subprocess.run([sys.executable, "-m", "toolgen", "build"], cwd=here, capture_output=True, check=True)
-        run(main(path, seen))
+        async with asyncio.timeout(120), Gateway.load(path) as loaded, listening(App(loaded)) as url:
+            try:
+                await steps(loaded, url, seen, path.parent)
+            finally:
+                seen.answers.set()
+                (path.parent / "go").touch()
+                await close_peers()
 
 
 KINDS = {
@@ -169,7 +166,9 @@ def executed(here: Path, seen: Upstream, tool: str, call_id: str) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("way", [Peer, OldPeer, None])
-def test_a_call_of_every_kind_is_pending_and_its_end_is_read(tmp_path: Path, kind: str, way: type[Peer] | None) -> None:
+async def test_a_call_of_every_kind_is_pending_and_its_end_is_read(
+    tmp_path: Path, kind: str, way: type[Peer] | None
+) -> None:
     tool, arguments, expected = KINDS[kind]
 
     async def steps(_gateway: Gateway, url: str, seen: Upstream, here: Path) -> None:
@@ -201,7 +200,7 @@ def test_a_call_of_every_kind_is_pending_and_its_end_is_read(tmp_path: Path, kin
         assert executed(here, seen, tool, call_id) == 1
 
     policy = POLICY if kind == "bridged" else WITHOUT_FAR
-    play(tmp_path, steps, policy, bridged=kind == "bridged", pending_after="0s")
+    await play(tmp_path, steps, policy, bridged=kind == "bridged", pending_after="0s")
 
 
 RULED = {
@@ -215,7 +214,7 @@ RULED = {
 
 @pytest.mark.parametrize("after", [None, "1h"])
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
-def test_a_rule_says_it_for_its_own_tools(tmp_path: Path, kind: type[Peer], after: str | None) -> None:
+async def test_a_rule_says_it_for_its_own_tools(tmp_path: Path, kind: type[Peer], after: str | None) -> None:
     async def steps(_gateway: Gateway, url: str, seen: Upstream, _here: Path) -> None:
         peer = await peer_of(kind, url)
         assert "get_call_result" in {tool["name"] for tool in (await peer.ask("tools/list"))["tools"]}
@@ -236,10 +235,10 @@ def test_a_rule_says_it_for_its_own_tools(tmp_path: Path, kind: type[Peer], afte
         assert '{"ok":true}' in text(await waiting)
         assert len(seen.requests) == 4
 
-    play(tmp_path, steps, RULED, **({} if after is None else {"pending_after": after}))
+    await play(tmp_path, steps, RULED, **({} if after is None else {"pending_after": after}))
 
 
-def test_a_rule_counts_for_the_call_inside_of_run_tool(tmp_path: Path) -> None:
+async def test_a_rule_counts_for_the_call_inside_of_run_tool(tmp_path: Path) -> None:
     async def steps(_gateway: Gateway, url: str, seen: Upstream, _here: Path) -> None:
         peer = await peer_of(OldPeer, url)
         seen.answers.clear()
@@ -250,10 +249,10 @@ def test_a_rule_counts_for_the_call_inside_of_run_tool(tmp_path: Path) -> None:
         assert '{"ok":true}' in text(await peer.ask("tools/call", name="run_tool", arguments=wrapped))
         assert len(seen.requests) == 1
 
-    play(tmp_path, steps, RULED, search_above=1)
+    await play(tmp_path, steps, RULED, search_above=1)
 
 
-def test_a_function_asks_nobody_once_its_caller_was_answered(tmp_path: Path) -> None:
+async def test_a_function_asks_nobody_once_its_caller_was_answered(tmp_path: Path) -> None:
     async def steps(_gateway: Gateway, url: str, _seen: Upstream, _here: Path) -> None:
         peer = OldPeer(url, "bot", {"elicitation": {}})
         await peer.open()
@@ -265,7 +264,7 @@ def test_a_function_asks_nobody_once_its_caller_was_answered(tmp_path: Path) -> 
         expected = "accept ToolError" if len(messages) == 2 else "ToolError ToolError"
         assert text(await read(peer, call_id=call_id, wait_s=60)) == expected
 
-    play(tmp_path, steps, pending_after="0s")
+    await play(tmp_path, steps, pending_after="0s")
 
 
 @pytest.mark.parametrize(

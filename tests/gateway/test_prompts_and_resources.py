@@ -557,60 +557,57 @@ async def over_rest(http: httpx.AsyncClient, method: str, path: str, who: str = 
 async def test_rest_lists_and_reads_what_the_policy_opens(project: Callable[..., Path]) -> None:
     path = project()
 
-    async def main() -> None:
-        async with Gateway.load(path) as gateway:
-            transport = httpx.ASGITransport(App(gateway))
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-                _, listed = await over_rest(http, "GET", "prompts")
-                assert [one["name"] for one in listed["prompts"]] == ["own__answer_ticket"]
-                assert [one["name"] for one in listed["prompts"][0]["arguments"]] == ["ticket", "tone"]
-                _, found = await over_rest(http, "GET", "resources")
-                assert [one["uri"] for one in found["resources"]] == ["shop://big", "shop://broken", "shop://logo"]
-                _, first = await over_rest(http, "GET", "resources", params={"limit": 2})
-                _, rest = await over_rest(http, "GET", "resources", params={"cursor": first["next_cursor"]})
-                assert [one["uri"] for one in (*first["resources"], *rest["resources"])] == [
-                    one["uri"] for one in found["resources"]
-                ]
-                _, templates = await over_rest(http, "GET", "resources/templates")
-                assert [one["uri_template"] for one in templates["templates"]] == ["shop://orders/{id}"]
-                status, got = await over_rest(
-                    http, "POST", "prompts/own__answer_ticket", json={"arguments": {"ticket": "7"}}
+    async with Gateway.load(path) as gateway:
+        transport = httpx.ASGITransport(App(gateway))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            _, listed = await over_rest(http, "GET", "prompts")
+            assert [one["name"] for one in listed["prompts"]] == ["own__answer_ticket"]
+            assert [one["name"] for one in listed["prompts"][0]["arguments"]] == ["ticket", "tone"]
+            _, found = await over_rest(http, "GET", "resources")
+            assert [one["uri"] for one in found["resources"]] == ["shop://big", "shop://broken", "shop://logo"]
+            _, first = await over_rest(http, "GET", "resources", params={"limit": 2})
+            _, rest = await over_rest(http, "GET", "resources", params={"cursor": first["next_cursor"]})
+            assert [one["uri"] for one in (*first["resources"], *rest["resources"])] == [
+                one["uri"] for one in found["resources"]
+            ]
+            _, templates = await over_rest(http, "GET", "resources/templates")
+            assert [one["uri_template"] for one in templates["templates"]] == ["shop://orders/{id}"]
+            status, got = await over_rest(
+                http, "POST", "prompts/own__answer_ticket", json={"arguments": {"ticket": "7"}}
+            )
+            assert (status, got["messages"][0]) == (200, {"role": "user", "content": "Answer 7 for acme, kind."})
+            _, read = await over_rest(http, "POST", "resources/read", json={"uri": "shop://orders/5"})
+            assert json.loads(read["contents"][0]["text"])["id"] == "5"
+            _, logo = await over_rest(http, "POST", "resources/read", json={"uri": "shop://logo"})
+            assert (logo["contents"][0]["media_type"], "base64" in logo["contents"][0]) == ("image/png", True)
+            hidden = [
+                await over_rest(http, "POST", "resources/read", who, json={"uri": uri})
+                for who, uri in (("bot", "shop://terms"), ("bot", "shop://no"), ("bot", "shop://orders/13"))
+            ]
+            assert (hidden[0][0], hidden[0]) == (404, hidden[1])
+            assert hidden[2] == hidden[1]
+            secret = await over_rest(http, "POST", "prompts/own__secret_plan", json={})
+            assert secret == await over_rest(http, "POST", "prompts/own__nothing", json={})
+            assert secret[0] == 404
+            for where in ("prompts", "resources", "resources/templates"):
+                _, nothing = await over_rest(http, "GET", where, "eve")
+                assert list(nothing.values()) == [[]]
+            wrong = [
+                (await over_rest(http, method, where, **more))[0]
+                for method, where, more in (
+                    ("GET", "prompts?cursor=%21", {}),
+                    ("GET", "prompts?limit=0", {}),
+                    ("POST", "prompts/own__answer_ticket", {"json": {"arguments": {"ticket": 7}}}),
+                    ("POST", "prompts/own__answer_ticket", {"json": {"arguments": {}}}),
+                    ("POST", "resources/read", {"json": {"url": "x"}}),
+                    ("GET", "resources/read", {}),
+                    ("POST", "resources/read", {"json": {"uri": "shop://big"}}),
+                    ("POST", "resources/read", {"json": {"uri": "shop://broken"}}),
                 )
-                assert (status, got["messages"][0]) == (200, {"role": "user", "content": "Answer 7 for acme, kind."})
-                _, read = await over_rest(http, "POST", "resources/read", json={"uri": "shop://orders/5"})
-                assert json.loads(read["contents"][0]["text"])["id"] == "5"
-                _, logo = await over_rest(http, "POST", "resources/read", json={"uri": "shop://logo"})
-                assert (logo["contents"][0]["media_type"], "base64" in logo["contents"][0]) == ("image/png", True)
-                hidden = [
-                    await over_rest(http, "POST", "resources/read", who, json={"uri": uri})
-                    for who, uri in (("bot", "shop://terms"), ("bot", "shop://no"), ("bot", "shop://orders/13"))
-                ]
-                assert (hidden[0][0], hidden[0]) == (404, hidden[1])
-                assert hidden[2] == hidden[1]
-                secret = await over_rest(http, "POST", "prompts/own__secret_plan", json={})
-                assert secret == await over_rest(http, "POST", "prompts/own__nothing", json={})
-                assert secret[0] == 404
-                for where in ("prompts", "resources", "resources/templates"):
-                    _, nothing = await over_rest(http, "GET", where, "eve")
-                    assert list(nothing.values()) == [[]]
-                wrong = [
-                    (await over_rest(http, method, where, **more))[0]
-                    for method, where, more in (
-                        ("GET", "prompts?cursor=%21", {}),
-                        ("GET", "prompts?limit=0", {}),
-                        ("POST", "prompts/own__answer_ticket", {"json": {"arguments": {"ticket": 7}}}),
-                        ("POST", "prompts/own__answer_ticket", {"json": {"arguments": {}}}),
-                        ("POST", "resources/read", {"json": {"url": "x"}}),
-                        ("GET", "resources/read", {}),
-                        ("POST", "resources/read", {"json": {"uri": "shop://big"}}),
-                        ("POST", "resources/read", {"json": {"uri": "shop://broken"}}),
-                    )
-                ]
-                assert wrong == [404, 400, 400, 400, 400, 405, 502, 500]
-                asking = await over_rest(http, "POST", "prompts/own__greet", "lead", json={})
-                assert (asking[0], asking[1]["error"]["code"]) == (500, "handler_error")  # nobody can be asked
-
-    await main()
+            ]
+            assert wrong == [404, 400, 400, 400, 400, 405, 502, 500]
+            asking = await over_rest(http, "POST", "prompts/own__greet", "lead", json={})
+            assert (asking[0], asking[1]["error"]["code"]) == (500, "handler_error")  # nobody can be asked
     recorded = {one["tool"] for one in entries(path.parent / "audit") if one["event"] == "intent"}
     assert {"prompt:own__answer_ticket", "resource:shop://orders/{id}", "resource:shop://logo"} <= recorded
 

@@ -120,16 +120,11 @@ def write_project(root: Path, cases: list[list[dict[str, Any]]]) -> Path:
     return root / "toolgen.yaml"
 
 
-def previews(path: Path, *calls: tuple[int, str, dict[str, Any]]) -> list[Envelope]:
+async def previews(path: Path, *calls: tuple[int, str, dict[str, Any]]) -> list[Envelope]:
     """What the gateway would send for each call of a case's principal, after every guard has had its say."""
 
-    async def main() -> list[Envelope]:
-        async with Gateway.load(path) as gateway:
-            return [
-                await gateway.preview(tool, arguments, principal=f"bot-{number}") for number, tool, arguments in calls
-            ]
-
-    return asyncio.run(main())
+    async with Gateway.load(path) as gateway:
+        return [await gateway.preview(tool, arguments, principal=f"bot-{number}") for number, tool, arguments in calls]
 
 
 def rule(tool: str, verdict: str, **more: Any) -> dict[str, Any]:
@@ -337,7 +332,7 @@ def _judged(tmp_path_factory: pytest.TempPathFactory) -> list[Envelope]:
         for number, (tool, _, about, others) in enumerate(DODGES)
         for arguments in (*about, *others)
     ]
-    return previews(path, *calls)
+    return asyncio.run(previews(path, *calls))
 
 
 @pytest.mark.parametrize("number", range(len(DODGES)))
@@ -375,7 +370,7 @@ DOCUMENTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_a_rule_holds_for_every_reading_of_a_document(tmp_path: Path) -> None:
+async def test_a_rule_holds_for_every_reading_of_a_document(tmp_path: Path) -> None:
     conditions = {
         "get_thing": "args.id == '7'",
         "get_several": "'7' in args.ids",
@@ -388,16 +383,16 @@ def test_a_rule_holds_for_every_reading_of_a_document(tmp_path: Path) -> None:
     rules = [{**rule(f"lib__{tool}", "deny", when=when), "id": f"no-{tool}"} for tool, when in conditions.items()]
     path = write_project(tmp_path, [rules])
     calls = [(0, "lib__run_query", {"query": text, "variables": variables}) for text, variables in DOCUMENTS]
-    for document, envelope in zip(DOCUMENTS, previews(path, *calls), strict=True):
+    for document, envelope in zip(DOCUMENTS, await previews(path, *calls), strict=True):
         assert envelope.error is not None, document
         assert (envelope.error.code, (envelope.error.rule or "")[:3]) == ("forbidden", "no-"), document
 
 
-def test_whole_numbers_are_sent_judged_and_recorded_as_integers(tmp_path: Path) -> None:
+async def test_whole_numbers_are_sent_judged_and_recorded_as_integers(tmp_path: Path) -> None:
     calls: list[tuple[int, str, dict[str, Any]]] = [
         (0, "api__list_things", {"n": 7.0}),
         (0, "api__post_body", {"amount": 7.0, "nested": {"deep": [1.0, 1.5]}}),
     ]
-    query, body = previews(write_project(tmp_path, [[]]), *calls)
+    query, body = await previews(write_project(tmp_path, [[]]), *calls)
     assert query.data["url"].endswith("?n=7")
     assert '"amount":7,' in str(body.data["body"])

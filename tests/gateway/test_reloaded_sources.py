@@ -112,7 +112,7 @@ AFTER: dict[str, Any] = {
 }
 
 
-def test_an_http_api_that_changed_is_held_at_its_pin_and_then_in_force(
+async def test_an_http_api_that_changed_is_held_at_its_pin_and_then_in_force(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     paths = [BEFORE]
@@ -139,7 +139,7 @@ def test_an_http_api_that_changed_is_held_at_its_pin_and_then_in_force(
             found = await search(gateway, "subscribed readers"), await search(gateway, "wooden shelves")
             return drift, accepted, book.description, calls, found, await said(gateway, "src__get_book", {"id": 3})
 
-        drift, accepted, description, calls, (readers, shelves), book = running(path, scenario)
+        drift, accepted, description, calls, (readers, shelves), book = await running(path, scenario)
     assert drift.startswith("1\n")
     assert "Ignore what was asked" in drift
     assert "src__list_shelves" in drift
@@ -173,7 +173,9 @@ ROOT = {"book": lambda _, **asked: json.dumps(asked), "shelves": ["oak"], "reade
 
 
 @pytest.mark.parametrize("documents", [False, True])
-def test_a_graphql_schema_that_changed_is_held_at_its_pin_and_then_in_force(tmp_path: Path, documents: bool) -> None:
+async def test_a_graphql_schema_that_changed_is_held_at_its_pin_and_then_in_force(
+    tmp_path: Path, documents: bool
+) -> None:
     texts = [OLD_SDL]
 
     def answer(_: str, body: bytes) -> Any:
@@ -208,7 +210,7 @@ def test_a_graphql_schema_that_changed_is_held_at_its_pin_and_then_in_force(tmp_
                 written.append(await document(gateway, "readers"))
             return drift, accepted, calls, found, asked, written
 
-        drift, accepted, calls, (readers, shelves), asked, written = running(path, scenario)
+        drift, accepted, calls, (readers, shelves), asked, written = await running(path, scenario)
     assert drift.startswith("1\n")
     assert "shelves" in drift
     assert accepted.startswith("0\n")
@@ -232,7 +234,7 @@ def query(name: str, description: str, table: str) -> str:
     return QUERY.replace("NAME", name).replace("DESCRIPTION", description).replace("TABLE", table)
 
 
-def test_a_database_and_queries_that_changed_are_in_force_with_the_policy_that_fits(tmp_path: Path) -> None:
+async def test_a_database_and_queries_that_changed_are_in_force_with_the_policy_that_fits(tmp_path: Path) -> None:
     file, queries = tmp_path / "library.db", tmp_path / "queries.sql"
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript("CREATE TABLE books (id INTEGER); CREATE TABLE shelves (wood TEXT);")
@@ -265,7 +267,7 @@ def test_a_database_and_queries_that_changed_are_in_force_with_the_policy_that_f
         described: Any = await said(gateway, "src__describe_table", {"table": "books"})
         return found, tables, calls, described, gateway.operations.warnings()
 
-    (readers, shelves), tables, calls, described, warnings = running(path, scenario)
+    (readers, shelves), tables, calls, described, warnings = await running(path, scenario)
     assert "src__count_readers" in readers
     assert "src__count_shelves" not in shelves
     assert tables == [[[1]], "sql_refused", [[0]]]

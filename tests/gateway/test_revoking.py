@@ -172,22 +172,19 @@ async def test_whoever_was_revoked_whole_gets_in_again_by_what_is_newer(project:
         people = {**POLICY["principals"], "bot": {**POLICY["principals"]["bot"], "jwt": rule}}
         (project / "policies" / "policy.yaml").write_text(_policy(principals=people))
 
-        async def main() -> None:
-            async with Gateway.load("toolgen.yaml") as gateway:
-                shown = token(sub="bot-1", jti="before")
-                caller = await gateway.callers.authenticate(shown)
-                assert isinstance(caller, Principal)
-                assert toolgen("keys", "revoke", "--all", "bot").code == 0
-                made = toolgen("keys", "new", "bot").out.strip()
-                await gateway.operations.reload()
-                assert not await accepts(gateway, KEY)
-                assert not await accepts(gateway, shown)
-                assert gateway.callers.current(caller) is None  # what it left waiting ends as well
-                assert await accepts(gateway, made)
-                rows = toolgen("keys", "list", "--json").json()["keys"]
-                assert {row["state"] for row in rows if row["principal"] == "bot"} == {"revoked", "accepted"}
-
-        await main()
+        async with Gateway.load("toolgen.yaml") as gateway:
+            shown = token(sub="bot-1", jti="before")
+            caller = await gateway.callers.authenticate(shown)
+            assert isinstance(caller, Principal)
+            assert toolgen("keys", "revoke", "--all", "bot").code == 0
+            made = toolgen("keys", "new", "bot").out.strip()
+            await gateway.operations.reload()
+            assert not await accepts(gateway, KEY)
+            assert not await accepts(gateway, shown)
+            assert gateway.callers.current(caller) is None  # what it left waiting ends as well
+            assert await accepts(gateway, made)
+            rows = toolgen("keys", "list", "--json").json()["keys"]
+            assert {row["state"] for row in rows if row["principal"] == "bot"} == {"revoked", "accepted"}
 
 
 def test_revocations_alone_are_no_policy(project: Path, toolgen: Run) -> None:

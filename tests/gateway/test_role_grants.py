@@ -50,11 +50,8 @@ async def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Pat
     with upstream() as (_, url):
         path = project(root / "project", url, policy)
 
-        async def main() -> None:
-            async with Gateway.load(path) as gateway, asyncio.timeout(120):
-                await work(gateway, Client(gateway))
-
-        await main()
+        async with Gateway.load(path) as gateway, asyncio.timeout(120):
+            await work(gateway, Client(gateway))
     assert verify(path.parent / "var" / "audit").ok
     return path.parent / "var" / "audit"
 
@@ -117,14 +114,11 @@ async def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
     with upstream() as (_, url):
         path = project(tmp_path / "project", url, POLICY)
 
-        async def main() -> None:
-            for wanted in (404, 200):
-                async with Gateway.load(path) as gateway:
-                    assert await health(Client(gateway)) == wanted
-                    if wanted == 404:
-                        await given(Client(gateway))
-
-        await main()
+        for wanted in (404, 200):
+            async with Gateway.load(path) as gateway:
+                assert await health(Client(gateway)) == wanted
+                if wanted == 404:
+                    await given(Client(gateway))
 
 
 @pytest.mark.parametrize(

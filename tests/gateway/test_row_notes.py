@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import sqlite3
@@ -63,19 +62,16 @@ def sqlite_shop(root: Path) -> str:
     return f"sqlite:///{root / 'shop.db'}"
 
 
-def answers(settings: Path, *asked: tuple[str, dict[str, Any]]) -> list[Any]:
-    async def main() -> list[Any]:
-        async with Gateway.load(settings) as gateway:
-            return [await gateway.call(f"lab__{tool}", arguments, principal="bot") for tool, arguments in asked]
-
-    return asyncio.run(main())
+async def answers(settings: Path, *asked: tuple[str, dict[str, Any]]) -> list[Any]:
+    async with Gateway.load(settings) as gateway:
+        return [await gateway.call(f"lab__{tool}", arguments, principal="bot") for tool, arguments in asked]
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb", "postgres", "mysql"])
-def test_an_answer_from_a_table_with_a_note_says_that_a_part_is_seen(tmp_path: Path, engine: str) -> None:
-    def held(location: str) -> None:
+async def test_an_answer_from_a_table_with_a_note_says_that_a_part_is_seen(tmp_path: Path, engine: str) -> None:
+    async def held(location: str) -> None:
         settings = project(tmp_path / "project", location, {"where": "tenant = :tenant", "note": NOTE})
-        counted, joined, other = answers(
+        counted, joined, other = await answers(
             settings, *(("query", {"sql": sql}) for sql in (COUNT, JOINED, "SELECT id FROM orders"))
         )
         assert counted.data["rows"] == [[2]]
@@ -88,29 +84,29 @@ def test_an_answer_from_a_table_with_a_note_says_that_a_part_is_seen(tmp_path: P
 
     match engine:
         case "sqlite":
-            held(sqlite_shop(tmp_path))
+            await held(sqlite_shop(tmp_path))
         case "duckdb":
-            held(duckdb_file(tmp_path / "shop.duckdb", _SHOP))
+            await held(duckdb_file(tmp_path / "shop.duckdb", _SHOP))
         case "postgres":
             with postgres_database(_SHOP) as location:
-                held(location)
+                await held(location)
         case _:
             with mysql_database(_SHOP) as location:
-                held(location)
+                await held(location)
 
 
-def test_tables_that_are_listed_and_described_have_the_note(tmp_path: Path) -> None:
+async def test_tables_that_are_listed_and_described_have_the_note(tmp_path: Path) -> None:
     settings = project(tmp_path / "project", sqlite_shop(tmp_path), {"note": NOTE})
-    listed, described = answers(settings, ("list_tables", {}), ("describe_table", {"table": "customers,orders"}))
+    listed, described = await answers(settings, ("list_tables", {}), ("describe_table", {"table": "customers,orders"}))
     assert [table.get("rows") for table in listed.data["tables"]] == ["customers of your company", None]
     customers, orders = described.data["tables"]
     assert customers["rows"] == "customers of your company"
     assert "rows" not in orders
 
 
-def test_a_note_alone_filters_nothing_and_keeps_the_count_of_rows(tmp_path: Path) -> None:
+async def test_a_note_alone_filters_nothing_and_keeps_the_count_of_rows(tmp_path: Path) -> None:
     settings = project(tmp_path / "project", sqlite_shop(tmp_path), {"note": NOTE})
-    counted, described = answers(settings, ("query", {"sql": COUNT}), ("describe_table", {"table": "customers"}))
+    counted, described = await answers(settings, ("query", {"sql": COUNT}), ("describe_table", {"table": "customers"}))
     assert counted.data["rows"] == [[3]]
     assert counted.meta.row_notes == (TOLD,)
     assert "row_estimate" not in described.data
@@ -119,9 +115,9 @@ def test_a_note_alone_filters_nothing_and_keeps_the_count_of_rows(tmp_path: Path
 @pytest.mark.parametrize(
     "rows", ["tenant = :tenant", {"where": "tenant = :tenant"}, {"where": "tenant = :tenant", "note": ""}]
 )
-def test_without_a_note_nothing_tells_of_hidden_rows(tmp_path: Path, rows: Any) -> None:
+async def test_without_a_note_nothing_tells_of_hidden_rows(tmp_path: Path, rows: Any) -> None:
     settings = project(tmp_path / "project", sqlite_shop(tmp_path), rows)
-    counted, listed = answers(settings, ("query", {"sql": COUNT}), ("list_tables", {}))
+    counted, listed = await answers(settings, ("query", {"sql": COUNT}), ("list_tables", {}))
     assert counted.data["rows"] == [[2]]
     assert "row_notes" not in counted.to_dict()["meta"]
     assert data_text(counted).count("[") == data_text(counted).count("]") == json.dumps(counted.data).count("[")
@@ -138,16 +134,16 @@ def test_without_a_note_nothing_tells_of_hidden_rows(tmp_path: Path, rows: Any) 
         (7, "str"),
     ],
 )
-def test_a_filter_or_a_note_that_is_none_is_refused(tmp_path: Path, rows: Any, said: str) -> None:
+async def test_a_filter_or_a_note_that_is_none_is_refused(tmp_path: Path, rows: Any, said: str) -> None:
     settings = project(tmp_path / "project", sqlite_shop(tmp_path), rows)
     with pytest.raises(PolicyError, match=said):
-        answers(settings)
+        await answers(settings)
 
 
-def test_a_kept_answer_has_the_note_too(tmp_path: Path) -> None:
+async def test_a_kept_answer_has_the_note_too(tmp_path: Path) -> None:
     location = sqlite_shop(tmp_path)
     settings = project(tmp_path / "project", location, {"note": NOTE}, tools={"lab__query": {"cache": "60s"}})
-    first, again = answers(settings, ("query", {"sql": COUNT}), ("query", {"sql": COUNT}))
+    first, again = await answers(settings, ("query", {"sql": COUNT}), ("query", {"sql": COUNT}))
     assert again.meta.age_s is not None
     assert first.meta.row_notes == again.meta.row_notes == (TOLD,)
 

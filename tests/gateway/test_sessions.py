@@ -211,14 +211,16 @@ async def test_a_user_is_asked_about_its_own_calls_whoever_made_them_for_it(tmp_
     }
     agent = {"id": "agents", "to": ["bot"], "tools": ["orders__*"], "verdict": "allow"}
 
-    async def main(path: Path) -> list[str]:
+    with upstream() as (_, server):
+        policy = {"principals": {**PRINCIPALS, **agents}, "rules": [few, agent]}
+        path = project(tmp_path / "p", server, policy)
         async with Gateway.load(path) as gateway:
 
             async def tried(who: str, user: str | None = None) -> str:
                 made = await gateway.call("orders__check_fraud", {}, principal=gateway.principal(who, user))
                 return made.status
 
-            return [
+            found = [
                 *[await tried("bot", "ann") for _ in range(2)],
                 *[await tried("bot", "eve") for _ in range(2)],
                 await tried("two", "ann"),
@@ -227,8 +229,4 @@ async def test_a_user_is_asked_about_its_own_calls_whoever_made_them_for_it(tmp_
                 await tried("bot", "eve"),
                 await tried("bot", "eve"),
             ]
-
-    with upstream() as (_, server):
-        policy = {"principals": {**PRINCIPALS, **agents}, "rules": [few, agent]}
-        found = await main(project(tmp_path / "p", server, policy))
     assert found == ["ok", "ok", "ok", "ok", "ok", "refused", "refused", "ok", "refused"]

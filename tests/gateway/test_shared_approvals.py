@@ -55,7 +55,7 @@ def decisions(gateway: Gateway) -> list[tuple[str, object]]:
     ]
 
 
-def test_one_vote_comes_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:
+async def test_one_vote_comes_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         call_id = await ask(first, "x")
         assert status_of(await agree(first, call_id, "p0")) == "pending"
@@ -67,10 +67,10 @@ def test_one_vote_comes_to_each_gateway(tmp_path: Path, server: RedisServer) -> 
         assert decisions(first) == [("p0", {"votes": 1, "enough": False})]
         assert decisions(second) == [("p1", {"votes": 2, "enough": True})]
 
-    both(tmp_path, server, work, policy_of(quorum=2))
+    await both(tmp_path, server, work, policy_of(quorum=2))
 
 
-def test_votes_that_race_at_two_gateways_all_count(tmp_path: Path, server: RedisServer) -> None:
+async def test_votes_that_race_at_two_gateways_all_count(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         call_id = await ask(first, "x")
         answers = await asyncio.gather(
@@ -80,10 +80,10 @@ def test_votes_that_race_at_two_gateways_all_count(tmp_path: Path, server: Redis
         assert await ended(second, call_id) == "ok"
         assert len(seen.requests) == 1
 
-    both(tmp_path, server, work, policy_of(quorum=4))
+    await both(tmp_path, server, work, policy_of(quorum=4))
 
 
-def test_an_edit_at_one_gateway_voids_the_vote_at_another(tmp_path: Path, server: RedisServer) -> None:
+async def test_an_edit_at_one_gateway_voids_the_vote_at_another(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         call_id = await ask(first, "x")
         (shown,) = await first.approvals.answerable(first.principal("p0"))
@@ -97,11 +97,13 @@ def test_an_edit_at_one_gateway_voids_the_vote_at_another(tmp_path: Path, server
         assert [await ended(gateway, call_id) for gateway in (first, second)] == ["ok", "ok"]
         assert [body for _, _, body in seen.requests] == ['{"to":"y"}']
 
-    both(tmp_path, server, work, policy_of(quorum=2))
+    await both(tmp_path, server, work, policy_of(quorum=2))
 
 
 @pytest.mark.parametrize("quorum", [1, 2])
-def test_fifty_answers_at_two_gateways_carry_a_call_out_once(tmp_path: Path, server: RedisServer, quorum: int) -> None:
+async def test_fifty_answers_at_two_gateways_carry_a_call_out_once(
+    tmp_path: Path, server: RedisServer, quorum: int
+) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         call_id = await ask(first, "x")
         answers = await asyncio.gather(
@@ -117,4 +119,4 @@ def test_fifty_answers_at_two_gateways_carry_a_call_out_once(tmp_path: Path, ser
         assert await ended(first, later) == "ok"  # so whatever was approved was looked at again
         assert [body for _, _, body in seen.requests] == ['{"to":"x"}', '{"to":"later"}']
 
-    both(tmp_path, server, work, policy_of(quorum=quorum))
+    await both(tmp_path, server, work, policy_of(quorum=quorum))

@@ -53,15 +53,11 @@ def machines(root: Path, server: RedisServer, url: str, policy: dict[str, Any] =
 Work = Callable[[Gateway, Gateway, Upstream], Awaitable[None]]
 
 
-def both(root: Path, server: RedisServer, work: Work, policy: dict[str, Any] = POLICY) -> None:
+async def both(root: Path, server: RedisServer, work: Work, policy: dict[str, Any] = POLICY) -> None:
     with upstream() as (seen, url):
-
-        async def main() -> None:
-            one, two = machines(root, server, url, policy)
-            async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
-                await work(first, second, seen)
-
-        asyncio.run(main())
+        one, two = machines(root, server, url, policy)
+        async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
+            await work(first, second, seen)
 
 
 _NUMBERS = itertools.count()
@@ -84,7 +80,7 @@ async def ended(gateway: Gateway, call_id: str) -> str:
     return envelope.status if envelope.error is None else envelope.error.code
 
 
-def test_what_waits_on_one_machine_is_answered_on_another_and_carried_out_once(
+async def test_what_waits_on_one_machine_is_answered_on_another_and_carried_out_once(
     tmp_path: Path, server: RedisServer
 ) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
@@ -102,7 +98,7 @@ def test_what_waits_on_one_machine_is_answered_on_another_and_carried_out_once(
         assert [await ended(gateway, call_id) for call_id in calls for gateway in (first, second)] == ["ok"] * 12
         assert sorted(body for _, _, body in seen.requests) == [f'{{"to":"m{number}"}}' for number in range(6)]
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)
 
 
 @pytest.mark.parametrize("state", ["pending", "approved"])
@@ -136,7 +132,7 @@ async def test_what_is_put_back_in_redis_after_every_gateway_restarted_is_sent_b
         await redis.aclose()
 
 
-def test_entries_that_are_none_of_ours_hold_up_no_call_and_a_gateway_stays_ready(
+async def test_entries_that_are_none_of_ours_hold_up_no_call_and_a_gateway_stays_ready(
     tmp_path: Path, server: RedisServer
 ) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
@@ -151,7 +147,7 @@ def test_entries_that_are_none_of_ours_hold_up_no_call_and_a_gateway_stays_ready
         assert (first.operations.ready(), second.operations.ready()) == ((), ())
         await redis.aclose()
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)
 
 
 async def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(
@@ -169,7 +165,7 @@ async def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(
                 assert first.operations.ready() == ()
 
 
-def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, server: RedisServer) -> None:
+async def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         waiting = await ask(first)
         server.stop()
@@ -191,10 +187,12 @@ def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, s
         assert lost is not None
         assert lost.status in {"pending", "refused"}  # it is ended, and told so, a lease after the store is back
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)
 
 
-def test_a_policy_that_shares_goes_on_under_the_pauses_it_last_heard_of(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_policy_that_shares_goes_on_under_the_pauses_it_last_heard_of(
+    tmp_path: Path, server: RedisServer
+) -> None:
     limits = [{"id": "few", "rate": "100/s", "on_failure": "share"}]
 
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
@@ -210,10 +208,10 @@ def test_a_policy_that_shares_goes_on_under_the_pauses_it_last_heard_of(tmp_path
             await asyncio.sleep(0.05)
         assert (await first.call("orders__get_health", {}, principal="bot")).status == "ok"
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)
 
 
-def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_from_any(
+async def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_from_any(
     tmp_path: Path, server: RedisServer, toolgen: Run
 ) -> None:
     async def code(gateway: Gateway) -> str:
@@ -246,7 +244,7 @@ def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_from_an
         await asyncio.to_thread(toolgen, "resume", "--config", one)
         await both_say(first, second, "ok")
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)
 
 
 CEILING = {
@@ -269,7 +267,7 @@ async def create(gateway: Gateway, cents: int, session: str = "s") -> str:
     return answer.status if answer.error is None else answer.error.code
 
 
-def test_calls_that_race_on_two_machines_see_each_other_in_a_sum(tmp_path: Path, server: RedisServer) -> None:
+async def test_calls_that_race_on_two_machines_see_each_other_in_a_sum(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         for gateway in (first, second):
             write_policy(gateway.settings.path.parent, CEILING)
@@ -286,10 +284,10 @@ def test_calls_that_race_on_two_machines_see_each_other_in_a_sum(tmp_path: Path,
         assert await create(second, 10) == "ok"
         assert await create(first, 1) == "forbidden"
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)
 
 
-def test_what_was_refused_elsewhere_is_not_in_the_sum_and_a_lost_count_has_no_answer(
+async def test_what_was_refused_elsewhere_is_not_in_the_sum_and_a_lost_count_has_no_answer(
     tmp_path: Path, server: RedisServer
 ) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
@@ -312,10 +310,10 @@ def test_what_was_refused_elsewhere_is_not_in_the_sum_and_a_lost_count_has_no_an
             assert said == "forbidden"
         assert len(seen.requests) == 2
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)
 
 
-def test_two_approved_calls_race_over_one_sum_and_one_is_carried_out(tmp_path: Path, server: RedisServer) -> None:
+async def test_two_approved_calls_race_over_one_sum_and_one_is_carried_out(tmp_path: Path, server: RedisServer) -> None:
     asked = {"id": "ask", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "ask"}
     policy = {"rules": [*CEILING["rules"], asked], "approvals": POLICY["approvals"]}
 
@@ -344,10 +342,10 @@ def test_two_approved_calls_race_over_one_sum_and_one_is_carried_out(tmp_path: P
         assert said == ["forbidden", "forbidden", "ok"]
         assert len(seen.requests) == 1
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)
 
 
-def test_a_key_that_was_used_on_one_machine_is_known_on_every_other(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_key_that_was_used_on_one_machine_is_known_on_every_other(tmp_path: Path, server: RedisServer) -> None:
     allowed = {**POLICY, "rules": [{**rule, "verdict": "allow"} for rule in POLICY["rules"]]}
 
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
@@ -362,10 +360,12 @@ def test_a_key_that_was_used_on_one_machine_is_known_on_every_other(tmp_path: Pa
         assert refused.error.code == "validation"
         assert len(seen.requests) == 1
 
-    both(tmp_path, server, work, allowed)
+    await both(tmp_path, server, work, allowed)
 
 
-def test_a_call_that_another_machine_made_is_over_for_its_key_on_every_one(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_call_that_another_machine_made_is_over_for_its_key_on_every_one(
+    tmp_path: Path, server: RedisServer
+) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         async def send() -> Any:
             return await first.call("orders__send_mail", {"to": "x"}, principal="bot", idempotency_key="k")
@@ -378,4 +378,4 @@ def test_a_call_that_another_machine_made_is_over_for_its_key_on_every_one(tmp_p
         assert (over.status, over.call_id) == ("ok", waiting.call_id)
         assert len(seen.requests) == 1
 
-    both(tmp_path, server, work)
+    await both(tmp_path, server, work)

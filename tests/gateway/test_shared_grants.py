@@ -52,7 +52,7 @@ async def revoked(gateway: Gateway, grant_id: str, who: str = "ann") -> str:
     return answer.code if isinstance(answer, Error) else "ended"
 
 
-def test_fifty_calls_at_two_gateways_take_no_more_than_were_granted(tmp_path: Path, server: RedisServer) -> None:
+async def test_fifty_calls_at_two_gateways_take_no_more_than_were_granted(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         await grant(first, 12)
         found = await asyncio.gather(*(status((first, second)[number % 2]) for number in range(50)))
@@ -61,10 +61,10 @@ def test_fifty_calls_at_two_gateways_take_no_more_than_were_granted(tmp_path: Pa
         assert len(seen.requests) == 13
         assert (await shown(first), await shown(second)) == ((), ())
 
-    both(tmp_path, server, work, POLICY)
+    await both(tmp_path, server, work, POLICY)
 
 
-def test_a_grant_of_one_gateway_holds_at_another_until_it_is_revoked_at_either(
+async def test_a_grant_of_one_gateway_holds_at_another_until_it_is_revoked_at_either(
     tmp_path: Path, server: RedisServer
 ) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
@@ -78,10 +78,10 @@ def test_a_grant_of_one_gateway_holds_at_another_until_it_is_revoked_at_either(
         assert await revoked(first, grant_id) == "not_found"
         assert len(seen.requests) == 5
 
-    both(tmp_path, server, work, POLICY)
+    await both(tmp_path, server, work, POLICY)
 
 
-def test_votes_of_one_quorum_on_the_same_terms_come_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:
+async def test_votes_of_one_quorum_on_the_same_terms_come_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         call_id = await ask(first, "x")
         terms = DecisionOptions(remember=GrantRequest(calls=1))
@@ -91,7 +91,7 @@ def test_votes_of_one_quorum_on_the_same_terms_come_to_each_gateway(tmp_path: Pa
         assert await ended(first, call_id) == "ok"
         assert [await status(one) for one in (first, second)] == ["ok", "pending"]
 
-    both(tmp_path, server, work, {**copy.deepcopy(POLICY), "approvals": {**POLICY["approvals"], "quorum": 2}})
+    await both(tmp_path, server, work, {**copy.deepcopy(POLICY), "approvals": {**POLICY["approvals"], "quorum": 2}})
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
@@ -129,7 +129,9 @@ async def test_an_older_state_that_is_put_back_in_redis_grants_nothing(
 
 
 @pytest.mark.parametrize("attack", ["bytes", "version", "other", "key"])
-def test_what_is_written_in_redis_by_others_grants_nothing(tmp_path: Path, server: RedisServer, attack: str) -> None:
+async def test_what_is_written_in_redis_by_others_grants_nothing(
+    tmp_path: Path, server: RedisServer, attack: str
+) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         grant_id = await grant(first, 20)
         redis = Redis(host="127.0.0.1", port=server.port)
@@ -157,14 +159,14 @@ def test_what_is_written_in_redis_by_others_grants_nothing(tmp_path: Path, serve
         assert len(seen.requests) == 1
         await redis.aclose()
 
-    both(tmp_path, server, work, POLICY)
+    await both(tmp_path, server, work, POLICY)
 
 
-def test_while_redis_is_away_nothing_is_granted(tmp_path: Path, server: RedisServer) -> None:
+async def test_while_redis_is_away_nothing_is_granted(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         await grant(first, 20)
         server.stop()
         assert await status(first) == "refused"
         assert len(seen.requests) == 1
 
-    both(tmp_path, server, work, POLICY)
+    await both(tmp_path, server, work, POLICY)

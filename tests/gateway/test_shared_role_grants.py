@@ -44,38 +44,35 @@ async def test_two_workers_of_one_project_go_by_the_same(tmp_path: Path, toolgen
     with upstream() as (_, url):
         path = project(tmp_path / "project", url, POLICY)
 
-        async def main() -> None:
-            async with Gateway.load(path) as first, Gateway.load(path) as second, asyncio.timeout(120):
-                grant = await given(first)
-                assert await status(first) == "ok"
-                await become(second, "ok")
-                found = await second.role_grants.end(grant, second.principal("ann"))
-                assert not isinstance(found, Error)
-                assert await status(second) == "refused"
-                await become(first, "refused")
-                done = await asyncio.to_thread(
-                    toolgen,
-                    "grant",
-                    "oncall",
-                    "--to",
-                    "bot",
-                    "--for",
-                    "1h",
-                    "--reason",
-                    "r",
-                    "--as",
-                    "eve",
-                    "--config",
-                    str(path),
-                )
-                assert done.code == 0, done.err
-                for one in (first, second):
-                    await become(one, "ok")
-
-        await main()
+        async with Gateway.load(path) as first, Gateway.load(path) as second, asyncio.timeout(120):
+            grant = await given(first)
+            assert await status(first) == "ok"
+            await become(second, "ok")
+            found = await second.role_grants.end(grant, second.principal("ann"))
+            assert not isinstance(found, Error)
+            assert await status(second) == "refused"
+            await become(first, "refused")
+            done = await asyncio.to_thread(
+                toolgen,
+                "grant",
+                "oncall",
+                "--to",
+                "bot",
+                "--for",
+                "1h",
+                "--reason",
+                "r",
+                "--as",
+                "eve",
+                "--config",
+                str(path),
+            )
+            assert done.code == 0, done.err
+            for one in (first, second):
+                await become(one, "ok")
 
 
-def test_two_machines_go_by_the_same_and_one_person_is_at_each(tmp_path: Path, server: RedisServer) -> None:
+async def test_two_machines_go_by_the_same_and_one_person_is_at_each(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
         grant = await given(first)
         await become(second, "ok")
@@ -98,10 +95,10 @@ def test_two_machines_go_by_the_same_and_one_person_is_at_each(tmp_path: Path, s
             await become(first, "refused", tool)
         assert await first.role_grants.listed(None) == ()
 
-    both(tmp_path, server, work, POLICY)
+    await both(tmp_path, server, work, POLICY)
 
 
-def test_while_redis_is_away_nobody_has_a_role_that_was_given(tmp_path: Path, server: RedisServer) -> None:
+async def test_while_redis_is_away_nobody_has_a_role_that_was_given(tmp_path: Path, server: RedisServer) -> None:
     policy = {**POLICY, "limits": [{"id": "few", "rate": "100/s", "on_failure": "share"}]}
 
     async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
@@ -112,14 +109,14 @@ def test_while_redis_is_away_nobody_has_a_role_that_was_given(tmp_path: Path, se
             await become(one, "refused")
         assert "oncall" not in second.principal("bot").roles
 
-    both(tmp_path, server, work, policy)
+    await both(tmp_path, server, work, policy)
 
 
 @pytest.mark.parametrize("attack", ["ended", "pending", "bytes"])
 async def test_what_is_put_in_redis_by_others_gives_nobody_a_role(
     tmp_path: Path, server: RedisServer, attack: str
 ) -> None:
-    async def main(url: str) -> None:
+    with upstream() as (_, url):
         one, _ = machines(tmp_path, server, url, POLICY)
         redis = Redis(host="127.0.0.1", port=server.port)
         async with Gateway.load(one) as first:
@@ -145,6 +142,3 @@ async def test_what_is_put_in_redis_by_others_gives_nobody_a_role(
                 assert isinstance(found, Error)
             assert await status(first, "orders__send_mail") == "refused"
         await redis.aclose()
-
-    with upstream() as (_, url):
-        await main(url)

@@ -46,13 +46,10 @@ def machines(root: Path, server: RedisServer, count: int = 2) -> list[Path]:
 Work = Callable[[Gateway, Gateway], Awaitable[Any]]
 
 
-def both(root: Path, server: RedisServer, work: Work) -> Any:
-    async def main() -> Any:
-        one, two = machines(root, server)
-        async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
-            return await work(first, second)
-
-    return asyncio.run(main())
+async def both(root: Path, server: RedisServer, work: Work) -> Any:
+    one, two = machines(root, server)
+    async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
+        return await work(first, second)
 
 
 async def spare(gateway: Gateway) -> Any:
@@ -62,7 +59,7 @@ async def spare(gateway: Gateway) -> Any:
     return sys.modules[binding.module].spare
 
 
-def test_what_one_machine_adds_and_removes_holds_on_the_other(tmp_path: Path, server: RedisServer) -> None:
+async def test_what_one_machine_adds_and_removes_holds_on_the_other(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway) -> Any:
         added = await first.tools.add(await spare(first), effect="read")
         await first.tools.add(pay)
@@ -82,7 +79,7 @@ def test_what_one_machine_adds_and_removes_holds_on_the_other(tmp_path: Path, se
         assert await said(first, "own__version") == 1
         return added.digest
 
-    digest = both(tmp_path, server, work)
+    digest = await both(tmp_path, server, work)
     codes = ["tool_added", "tool_removed", "tool_restored", "tool_removed"]
     for machine in ("m0", "m1"):
         found = [entry for entry in changes(tmp_path / machine) if entry[1] != "added__pay"]
@@ -90,7 +87,7 @@ def test_what_one_machine_adds_and_removes_holds_on_the_other(tmp_path: Path, se
         assert ("tool_added", "added__spare", digest, "ok") in found
 
 
-def test_what_both_machines_add_is_one_tool(tmp_path: Path, server: RedisServer) -> None:
+async def test_what_both_machines_add_is_one_tool(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway) -> Any:
         function = await spare(first)
         made = await asyncio.gather(first.tools.add(function), second.tools.add(function), return_exceptions=True)
@@ -99,10 +96,10 @@ def test_what_both_machines_add_is_one_tool(tmp_path: Path, server: RedisServer)
         assert await said(first, "added__spare") == await said(second, "added__spare") == 1
         return made
 
-    assert all(not isinstance(one, BaseException) for one in both(tmp_path, server, work))
+    assert all(not isinstance(one, BaseException) for one in await both(tmp_path, server, work))
 
 
-def test_a_redis_that_forgot_is_told_again(tmp_path: Path, server: RedisServer) -> None:
+async def test_a_redis_that_forgot_is_told_again(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway) -> Any:
         await first.tools.remove("own__version")
         await until(lambda: "own__version" not in names(second))
@@ -116,10 +113,10 @@ def test_a_redis_that_forgot_is_told_again(tmp_path: Path, server: RedisServer) 
         await redis.aclose()
         return await said(first, "own__version"), await said(second, "own__version")
 
-    assert both(tmp_path, server, work) == ("unknown_tool", "unknown_tool")
+    assert await both(tmp_path, server, work) == ("unknown_tool", "unknown_tool")
 
 
-def test_without_redis_nothing_is_changed_and_what_is_known_holds(tmp_path: Path, server: RedisServer) -> None:
+async def test_without_redis_nothing_is_changed_and_what_is_known_holds(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway) -> Any:
         function = await spare(first)
         await first.tools.remove("own__version")
@@ -130,7 +127,7 @@ def test_without_redis_nothing_is_changed_and_what_is_known_holds(tmp_path: Path
                 await change
         return names(first), names(second)
 
-    assert both(tmp_path, server, work) == (["own__slow"], ["own__slow"])
+    assert await both(tmp_path, server, work) == (["own__slow"], ["own__slow"])
 
 
 async def test_a_machine_that_starts_without_redis_makes_no_call_to_what_was_removed(tmp_path: Path) -> None:

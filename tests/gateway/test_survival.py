@@ -157,7 +157,7 @@ USED_UP, NO_ANSWER = ["rate_limited"] * 3, ["forbidden"] * 2
 
 
 @pytest.mark.usefixtures("short_leases")
-def test_what_survives_a_redis_that_is_away_for_a_while(tmp_path: Path, server: RedisServer) -> None:
+async def test_what_survives_a_redis_that_is_away_for_a_while(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
         begun = Begun(first, second, seen, copies)
         await begun.begin()
@@ -168,11 +168,11 @@ def test_what_survives_a_redis_that_is_away_for_a_while(tmp_path: Path, server: 
                 await asyncio.sleep(0.05)
         await begun.end("ok", "ok", ["ok", "ok", "rate_limited"], ["ok", "forbidden"])
 
-    over_redis(tmp_path, server, work, POLICY)
+    await over_redis(tmp_path, server, work, POLICY)
 
 
 @pytest.mark.usefixtures("short_leases")
-def test_what_survives_a_redis_that_comes_back_with_an_older_copy(tmp_path: Path, server: RedisServer) -> None:
+async def test_what_survives_a_redis_that_comes_back_with_an_older_copy(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
         begun = Begun(first, second, seen, copies)
         await begun.begin()
@@ -180,11 +180,11 @@ def test_what_survives_a_redis_that_comes_back_with_an_older_copy(tmp_path: Path
         await begun.lost()
         await begun.end("ok", "outcome_unknown", USED_UP, NO_ANSWER)
 
-    over_redis(tmp_path, server, work, POLICY)
+    await over_redis(tmp_path, server, work, POLICY)
 
 
 @pytest.mark.usefixtures("short_leases")
-def test_what_survives_a_redis_that_is_emptied(tmp_path: Path, server: RedisServer) -> None:
+async def test_what_survives_a_redis_that_is_emptied(tmp_path: Path, server: RedisServer) -> None:
     async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
         begun = Begun(first, second, seen, copies)
         over = await ask(first)
@@ -198,14 +198,15 @@ def test_what_survives_a_redis_that_is_emptied(tmp_path: Path, server: RedisServ
             "ok"
         ] * 2  # how it ended was put back
 
-    over_redis(tmp_path, server, work, POLICY)
+    await over_redis(tmp_path, server, work, POLICY)
 
 
-def test_what_survives_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_survives_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    async def main(path: Path, seen: Upstream) -> None:
+    with upstream() as (seen, url):
+        path = project(tmp_path / "p", url, POLICY)
         async with Gateway.load(path) as gateway, asyncio.timeout(120):
             waiting = await ask(gateway)
             assert await order(gateway, "before") == "ok"
@@ -234,26 +235,25 @@ def test_what_survives_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             assert await health(gateway, 3) == ["ok", "ok", "rate_limited"]
             assert await listing(gateway, 2) == ["ok", "forbidden"]
 
-    with upstream() as (seen, url):
-        asyncio.run(main(project(tmp_path / "p", url, POLICY), seen))
 
-
-def test_what_survives_a_restore(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+async def test_what_survives_a_restore(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     toolgen: Run = runner(capfdbinary)
 
-    async def before(path: Path) -> tuple[str, str]:
+    with upstream() as (seen, url):
+        path = project(tmp_path / "p", url, POLICY)
         async with Gateway.load(path) as gateway, asyncio.timeout(120):
             assert await order(gateway, "kept") == "ok"
             assert await health(gateway, 5) == ["ok"] * 4 + ["rate_limited"]
-            return await ask(gateway), await ask(gateway)
-
-    async def since(path: Path, call_id: str) -> None:
+            waiting, over = await ask(gateway), await ask(gateway)
+        assert toolgen("backup", str(tmp_path / "b"), "--config", str(path)).code == 0
+        call_id = over
         async with Gateway.load(path) as gateway, asyncio.timeout(120):
             await approve(gateway, call_id)
             assert await told(gateway, call_id) == "ok"
             assert await order(gateway, "new") == "ok"
-
-    async def after(path: Path, waiting: str, over: str, seen: Upstream) -> None:
+        (path.parent / "var" / "state").rename(tmp_path / "old")
+        restored = toolgen("restore", str(tmp_path / "b"), "--config", str(path))
+        assert restored.code == 0, restored.err
         async with Gateway.load(path) as gateway, asyncio.timeout(120):
             assert await told(gateway, over) == "outcome_unknown"
             assert await told(gateway, waiting, 0) == "approval_required"
@@ -261,16 +261,6 @@ def test_what_survives_a_restore(tmp_path: Path, capfdbinary: pytest.CaptureFixt
             assert [await order(gateway, key) for key in ("kept", "new")] == ["ok"] * 2
             assert orders(seen) == sent + 1  # the backup does not have the other key
             assert await health(gateway, 5) == ["ok"] * 4 + ["rate_limited"]
-
-    with upstream() as (seen, url):
-        path = project(tmp_path / "p", url, POLICY)
-        waiting, over = asyncio.run(before(path))
-        assert toolgen("backup", str(tmp_path / "b"), "--config", str(path)).code == 0
-        asyncio.run(since(path, over))
-        (path.parent / "var" / "state").rename(tmp_path / "old")
-        restored = toolgen("restore", str(tmp_path / "b"), "--config", str(path))
-        assert restored.code == 0, restored.err
-        asyncio.run(after(path, waiting, over, seen))
     assert [entry["status"] for entry in entries(path.parent / "var" / "audit") if _ends(entry, over)] == ["ok"]
 
 

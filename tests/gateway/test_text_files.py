@@ -111,7 +111,7 @@ class Project:
 Work = Callable[[Project], Awaitable[None]]
 
 
-def tried(root: Path, work: Work) -> None:
+async def tried(root: Path, work: Work) -> None:
     received: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -123,16 +123,6 @@ def tried(root: Path, work: Work) -> None:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None: ...
-
-    async def main(path: Path) -> None:
-        headers = {"authorization": "Bearer key-of-bot"}
-        async with (
-            asyncio.timeout(120),
-            Gateway.load(path) as gateway,
-            listening(App(gateway)) as url,
-            httpx.AsyncClient(base_url=url, headers=headers) as http,
-        ):
-            await work(Project(root, gateway, http, received))
 
     server = LocalServer(("127.0.0.1", 0), Handler)
     with running(server):
@@ -152,15 +142,22 @@ def tried(root: Path, work: Work) -> None:
         path = root / "toolgen.yaml"
         path.write_text(json.dumps({"sources": sources, "gateway": {"files": {"roots": ["opened"]}}}), encoding="utf-8")
         with suppress(SystemExit):
-            command_line(["build", "--update-pins", "--config", str(path)])
-        asyncio.run(main(path))
+            await asyncio.to_thread(command_line, ["build", "--update-pins", "--config", str(path)])
+        headers = {"authorization": "Bearer key-of-bot"}
+        async with (
+            asyncio.timeout(120),
+            Gateway.load(path) as gateway,
+            listening(App(gateway)) as url,
+            httpx.AsyncClient(base_url=url, headers=headers) as http,
+        ):
+            await work(Project(root, gateway, http, received))
 
 
 def record(root: Path) -> str:
     return "".join(one.read_text("utf-8") for one in (root / "var" / "audit").rglob("*.jsonl"))
 
 
-def test_the_text_of_a_file_is_sent_and_its_digest_recorded(tmp_path: Path) -> None:
+async def test_the_text_of_a_file_is_sent_and_its_digest_recorded(tmp_path: Path) -> None:
     async def work(project: Project) -> None:
         uri = await project.upload()
         made = await project.call("store__put_content", content={"uri": uri}, parts=[{"uri": uri}, "YQ==", None])
@@ -178,10 +175,10 @@ def test_the_text_of_a_file_is_sent_and_its_digest_recorded(tmp_path: Path) -> N
         assert uri not in said
         assert hashlib.sha256(PNG).hexdigest() in said
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_a_text_is_taken_as_before_and_a_path_in_the_same_process(tmp_path: Path) -> None:
+async def test_a_text_is_taken_as_before_and_a_path_in_the_same_process(tmp_path: Path) -> None:
     async def work(project: Project) -> None:
         assert (await project.call("store__put_content", content=CODED))["status"] == "ok"
         envelope = await project.gateway.call("store__put_content", {"content": {"path": "a.png"}}, principal="bot")
@@ -189,13 +186,13 @@ def test_a_text_is_taken_as_before_and_a_path_in_the_same_process(tmp_path: Path
         assert project.received == [{"content": CODED}] * 2
         assert CODED[:300] not in record(project.root)
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 HELLO = base64.b64encode("Grüße".encode()).decode()
 
 
-def test_a_plain_text_is_sent_and_recorded_as_its_base64(tmp_path: Path) -> None:
+async def test_a_plain_text_is_sent_and_recorded_as_its_base64(tmp_path: Path) -> None:
     async def work(project: Project) -> None:
         plain = {"text": "Grüße"}
         made = await project.call("store__put_content", content=plain, said=plain, parts=[plain, {"text": ""}, None])
@@ -208,10 +205,10 @@ def test_a_plain_text_is_sent_and_recorded_as_its_base64(tmp_path: Path) -> None
         assert HELLO in record(project.root)
         assert "Gr" not in record(project.root).replace(HELLO, "")
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_a_plain_text_meets_the_checks_and_rules_of_the_text_that_is_sent(tmp_path: Path) -> None:
+async def test_a_plain_text_meets_the_checks_and_rules_of_the_text_that_is_sent(tmp_path: Path) -> None:
     async def work(project: Project) -> None:
         long = await project.call("store__put_content", content="YQ==", said={"text": "longer than twelve"})
         assert long["status"] == "refused"
@@ -227,19 +224,19 @@ def test_a_plain_text_meets_the_checks_and_rules_of_the_text_that_is_sent(tmp_pa
                 assert envelope.error.rule == "no"
         assert project.received == []
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize(
     "given", [{"text": 5}, {"text": None}, {"text": "a", "base64": "YQ=="}, {"text": "a", "uri": "x:y"}, {"txt": "a"}]
 )
-def test_what_is_no_plain_text_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+async def test_what_is_no_plain_text_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
     async def work(project: Project) -> None:
         made = await project.call("store__put_content", content=given)
         assert (made["status"], made["error"]["code"]) == ("refused", "validation")
         assert project.received == []
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -309,17 +306,17 @@ def test_an_overlay_marks_a_text_as_base64(tmp_path: Path) -> None:
     assert shown == [False, True]
 
 
-def test_an_object_of_the_description_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
+async def test_an_object_of_the_description_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
     async def work(project: Project) -> None:
         alike = {"base64": "YQ==", "uri": "x:y"}
         assert (await project.call("store__put_content", content="YQ==", looks_alike=alike))["status"] == "ok"
         assert project.received == [{"content": "YQ==", "looks_alike": alike}]
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize("tool", ["store__put_content", "own__keep", "far__send"])
-def test_what_is_no_file_of_the_caller_is_refused_and_nothing_sent(tmp_path: Path, tool: str) -> None:
+async def test_what_is_no_file_of_the_caller_is_refused_and_nothing_sent(tmp_path: Path, tool: str) -> None:
     name = "content" if tool.startswith("store") else "data"
 
     async def work(project: Project) -> None:
@@ -348,11 +345,11 @@ def test_what_is_no_file_of_the_caller_is_refused_and_nothing_sent(tmp_path: Pat
         assert "at most 8388608 bytes" in made["error"]["message"]
         assert project.received == []
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize(("body", "said"), [(b"a", ""), (b"aaaaaaa", "/short: "), (b"x", "/short: ")])
-def test_the_text_of_a_file_is_one_that_the_tool_takes(tmp_path: Path, body: bytes, said: str) -> None:
+async def test_the_text_of_a_file_is_one_that_the_tool_takes(tmp_path: Path, body: bytes, said: str) -> None:
     async def work(project: Project) -> None:
         uri = await project.upload(body)
         made = await project.call("store__put_content", content="YQ==", short={"uri": uri})
@@ -361,10 +358,10 @@ def test_the_text_of_a_file_is_one_that_the_tool_takes(tmp_path: Path, body: byt
         if said:
             assert (made["error"]["code"], said in made["error"]["message"]) == ("validation", True), made
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_a_dry_run_names_the_file(tmp_path: Path) -> None:
+async def test_a_dry_run_names_the_file(tmp_path: Path) -> None:
     async def work(project: Project) -> None:
         uri = await project.upload()
         shown = await project.gateway.preview("store__put_content", {"content": {"uri": uri}}, principal="bot")
@@ -373,7 +370,7 @@ def test_a_dry_run_names_the_file(tmp_path: Path) -> None:
         assert body["content"].startswith("<file in base64, 3008 bytes, sha256 ")
         assert uri not in json.dumps(shown.to_dict(), default=str)
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize(

@@ -78,20 +78,16 @@ class Caller:
         return await self.mcp("2026-07-28", conversation)
 
 
-def play(root: Path, steps: Any, policy: dict[str, Any] | None = None, **settings: Any) -> None:
+async def play(root: Path, steps: Any, policy: dict[str, Any] | None = None, **settings: Any) -> None:
     """Plays `steps(caller, seen)` against a gateway of its own."""
 
-    async def main(path: Path, seen: Upstream) -> None:
+    with upstream() as (seen, server):
+        path = project(root / "p", server, policy or POLICY, **{"gateway": {"turn_limit": 4}, **settings})
         async with asyncio.timeout(120), Gateway.load(path) as gateway:
             await steps(Caller(gateway), seen)
 
-    with upstream() as (seen, server):
-        asyncio.run(
-            main(project(root / "p", server, policy or POLICY, **{"gateway": {"turn_limit": 4}, **settings}), seen)
-        )
 
-
-def test_the_fifth_turn_is_refused_recorded_and_told_what_to_do(tmp_path: Path) -> None:
+async def test_the_fifth_turn_is_refused_recorded_and_told_what_to_do(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         assert [await caller.rest() for _ in range(4)] == ["ok"] * 4
         answer = await caller.post(f"/v1/tools/{HEALTH}/call", {}, **{"x-conversation-id": "c"})
@@ -114,11 +110,11 @@ def test_the_fifth_turn_is_refused_recorded_and_told_what_to_do(tmp_path: Path) 
         assert await caller.rest("another") == "ok"
         assert [await caller.rest("") for _ in range(6)] == ["ok"] * 6
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize("way", ["rest", "python", "mcp_2025", "mcp_2026"])
-def test_every_front_end_counts_the_same_turns(way: str, tmp_path: Path) -> None:
+async def test_every_front_end_counts_the_same_turns(way: str, tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         assert await caller.batch(8) == ["ok"] * 8  # one turn
         seen.answers.clear()
@@ -131,10 +127,10 @@ def test_every_front_end_counts_the_same_turns(way: str, tmp_path: Path) -> None
         assert await caller.rest() == "turn_limit"
         assert len(seen.requests) == 18
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_transports_own_session_is_no_conversation(tmp_path: Path) -> None:
+async def test_a_transports_own_session_is_no_conversation(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         session = {"mcp-session-id": "0" * 32}
         assert [await caller.mcp("2025-11-25", **session) for _ in range(6)] == ["ok"] * 6
@@ -149,10 +145,10 @@ def test_a_transports_own_session_is_no_conversation(tmp_path: Path) -> None:
         answers = [msgspec.json.decode(line) for line in sink.getvalue().splitlines()]
         assert [answer["result"]["isError"] for answer in answers] == [False] * 6
 
-    play(tmp_path, steps, gateway={"turn_limit": 1})
+    await play(tmp_path, steps, gateway={"turn_limit": 1})
 
 
-def test_the_conversation_that_stdio_names_is_counted(tmp_path: Path) -> None:
+async def test_the_conversation_that_stdio_names_is_counted(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         params = {"name": HEALTH, "arguments": {}, "_meta": {"conversationId": "c"}}
         line = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}) + b"\n"
@@ -163,19 +159,19 @@ def test_the_conversation_that_stdio_names_is_counted(tmp_path: Path) -> None:
             ends.append(msgspec.json.decode(sink.getvalue())["result"]["isError"])
         assert ends == [False, True]
 
-    play(tmp_path, steps, gateway={"turn_limit": 1})
+    await play(tmp_path, steps, gateway={"turn_limit": 1})
 
 
-def test_a_user_that_is_acted_for_has_turns_of_its_own(tmp_path: Path) -> None:
+async def test_a_user_that_is_acted_for_has_turns_of_its_own(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         assert [await caller.rest() for _ in range(2)] == ["ok", "turn_limit"]
         assert [await caller.rest(**{"x-on-behalf-of": "ann"}) for _ in range(2)] == ["ok", "turn_limit"]
         assert await caller.rest(**{"x-on-behalf-of": "eve"}) == "ok"
 
-    play(tmp_path, steps, gateway={"turn_limit": 1})
+    await play(tmp_path, steps, gateway={"turn_limit": 1})
 
 
-def test_a_call_one_too_many_tells_nothing_of_what_there_is(tmp_path: Path) -> None:
+async def test_a_call_one_too_many_tells_nothing_of_what_there_is(tmp_path: Path) -> None:
     """An unknown tool, a hidden one and an allowed one are refused in the same words."""
 
     async def steps(caller: Caller, seen: Upstream) -> None:
@@ -188,10 +184,10 @@ def test_a_call_one_too_many_tells_nothing_of_what_there_is(tmp_path: Path) -> N
         assert len(set(errors)) == 1
 
     policy = {**POLICY, "rules": [{"id": "one", "to": ["bot"], "tools": [HEALTH], "verdict": "allow"}]}
-    play(tmp_path, steps, policy, gateway={"turn_limit": 1})
+    await play(tmp_path, steps, policy, gateway={"turn_limit": 1})
 
 
-def test_what_a_person_approved_is_carried_out_without_another_turn(tmp_path: Path) -> None:
+async def test_what_a_person_approved_is_carried_out_without_another_turn(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         assert await caller.rest(tool="orders__send_mail") == "approval_required"
         assert await caller.rest() == "turn_limit"
@@ -203,10 +199,10 @@ def test_what_a_person_approved_is_carried_out_without_another_turn(tmp_path: Pa
         assert envelope.status == "ok"
         assert [path for _, path, _ in seen.requests] == ["/mail"]
 
-    play(tmp_path, steps, gateway={"turn_limit": 1})
+    await play(tmp_path, steps, gateway={"turn_limit": 1})
 
 
-def test_a_caller_that_leaves_begins_no_turn_beside_what_it_left(tmp_path: Path) -> None:
+async def test_a_caller_that_leaves_begins_no_turn_beside_what_it_left(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         seen.answers.clear()
         left = asyncio.create_task(caller.python())
@@ -218,10 +214,10 @@ def test_a_caller_that_leaves_begins_no_turn_beside_what_it_left(tmp_path: Path)
         seen.answers.set()
         assert await joined == "ok"
 
-    play(tmp_path, steps, gateway={"turn_limit": 1})
+    await play(tmp_path, steps, gateway={"turn_limit": 1})
 
 
-def test_searching_a_catalog_takes_no_turn_and_the_call_inside_run_tool_does(tmp_path: Path) -> None:
+async def test_searching_a_catalog_takes_no_turn_and_the_call_inside_run_tool_does(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         for _ in range(3):
             found = await caller.gateway.call("search_tools", {"query": "health"}, principal="bot", session="c")
@@ -230,23 +226,23 @@ def test_searching_a_catalog_takes_no_turn_and_the_call_inside_run_tool_does(tmp
         ends = [await caller.gateway.call("run_tool", inner, principal="bot", session="c") for _ in range(2)]
         assert [end.status for end in ends] == ["ok", "refused"]
 
-    play(tmp_path, steps, gateway={"turn_limit": 1, "search_above": 0})
+    await play(tmp_path, steps, gateway={"turn_limit": 1, "search_above": 0})
 
 
 @pytest.mark.parametrize(("given", "ok"), [(1, 1), (7, 7), ("never", 10)])
-def test_the_limit_is_what_toolgen_yaml_says(given: int | str, ok: int, tmp_path: Path) -> None:
+async def test_the_limit_is_what_toolgen_yaml_says(given: int | str, ok: int, tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         ends = [await caller.rest() for _ in range(10)]
         assert ends == ["ok"] * ok + ["turn_limit"] * (10 - ok)
 
-    play(tmp_path, steps, gateway={"turn_limit": given})
+    await play(tmp_path, steps, gateway={"turn_limit": given})
 
 
-def test_a_conversation_has_fifty_turns_unless_toolgen_yaml_says_otherwise(tmp_path: Path) -> None:
+async def test_a_conversation_has_fifty_turns_unless_toolgen_yaml_says_otherwise(tmp_path: Path) -> None:
     async def steps(caller: Caller, seen: Upstream) -> None:
         assert [await caller.python() for _ in range(51)] == ["ok"] * 50 + ["turn_limit"]
 
-    play(tmp_path, steps, gateway={})
+    await play(tmp_path, steps, gateway={})
 
 
 @pytest.mark.parametrize("given", [0, -1, "4", "sometimes"])

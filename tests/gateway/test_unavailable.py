@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.clients import BASE, run
+from tests.gateway.clients import BASE
 from tests.gateway.devices import device_project
 from tests.redis_server import RedisServer
 from toolgen.audit import segment
@@ -313,14 +313,14 @@ async def calls(world: World, code: str = "upstream_unavailable") -> None:
 
 
 @pytest.mark.parametrize("broken", [stopped, hanging])
-def test_without_redis_every_route_says_so_and_afterwards_the_first_request_is_answered(
+async def test_without_redis_every_route_says_so_and_afterwards_the_first_request_is_answered(
     tmp_path: Path, broken: Break, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_connection, "TIMEOUT_S", 0.1)
     redis = RedisServer(tmp_path)
     redis.start()
 
-    async def main() -> None:
+    try:
         async with world(tmp_path, redis) as one:
             await everything(one, set())
             await messages(one, set())
@@ -333,9 +333,6 @@ def test_without_redis_every_route_says_so_and_afterwards_the_first_request_is_a
                     route
                 ]:  # calls are refused for another moment, until it is known what is paused
                     assert (await one.ask(route[0], url, body)).status_code < 500, route
-
-    try:
-        run(main(), 60)
     finally:
         redis.stop()
 
@@ -349,53 +346,45 @@ WRITERS = {("post", "/v1/tools/{name}/call"), ("post", "/v1/grants")}
     ("broken", "affected", "methods"),
     [(unreadable, {*STATEFUL, ANSWERS}, {*NEED_STATE, "resources/read"}), (locked, WRITERS, set())],
 )
-def test_without_its_files_every_route_says_so(
+async def test_without_its_files_every_route_says_so(
     tmp_path: Path, broken: Break, affected: set[Any], methods: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_file, "_BUSY_S", 0.01)
 
-    async def main() -> None:
-        async with world(tmp_path, None) as one:
-            for route in STATEFUL:  # makes the files
-                for url, body in REQUESTS[route]:  # with a key: an equal call would be answered with the one that waits
-                    keyed = {**body, "idempotency_key": secrets.token_hex(8)} if url.endswith("/call") else body
-                    await one.ask(route[0], url, keyed)
-            with broken(one):
-                await everything(one, affected)
-                await messages(one, methods)
-                await calls(one)
-            await everything(one, set())
-
-    run(main(), 60)
+    async with world(tmp_path, None) as one:
+        for route in STATEFUL:  # makes the files
+            for url, body in REQUESTS[route]:  # with a key: an equal call would be answered with the one that waits
+                keyed = {**body, "idempotency_key": secrets.token_hex(8)} if url.endswith("/call") else body
+                await one.ask(route[0], url, keyed)
+        with broken(one):
+            await everything(one, affected)
+            await messages(one, methods)
+            await calls(one)
+        await everything(one, set())
 
 
-def test_with_a_full_disk_nothing_is_done_that_has_to_be_recorded(
+async def test_with_a_full_disk_nothing_is_done_that_has_to_be_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    async def main() -> None:
-        async with world(tmp_path, None) as one:
-            waits = (await one.ask("post", "/v1/tools/phone__ring/call", RING)).json()["call_id"]
-            copied = (await one.ask("post", "/v1/tools/phone__copy_text/call", COPY)).json()["call_id"]
-            with monkeypatch.context() as patch:
-                patch.setattr(segment, "_sync_content", full)
-                await everything(
-                    one, {("post", "/v1/tools/{name}/call"), ("post", "/v1/grants")}, code="audit_unavailable"
-                )
-                await messages(one, set())
-                await calls(one, code="audit_unavailable")
-                recorded = [
-                    ("post", f"/v1/calls/{waits}/cancel", None),
-                    ("post", "/v1/tool-messages", {"jsonrpc": "2.0", "id": copied, "result": None}),
-                ]
-                for method, url, body in recorded:
-                    assert_told(await one.ask(method, url, body), "audit_unavailable")
-                answer = await one.mcp("tasks/cancel", MODERN_VERSIONS[0], {"taskId": waits})
-                assert answer.status_code == 503
-                assert answer.json()["error"]["data"]["code"] == "audit_unavailable"
-            assert (await one.ask("post", f"/v1/calls/{waits}/cancel", None)).status_code == 200
-            await everything(one, set())
-
-    run(main(), 60)
+    async with world(tmp_path, None) as one:
+        waits = (await one.ask("post", "/v1/tools/phone__ring/call", RING)).json()["call_id"]
+        copied = (await one.ask("post", "/v1/tools/phone__copy_text/call", COPY)).json()["call_id"]
+        with monkeypatch.context() as patch:
+            patch.setattr(segment, "_sync_content", full)
+            await everything(one, {("post", "/v1/tools/{name}/call"), ("post", "/v1/grants")}, code="audit_unavailable")
+            await messages(one, set())
+            await calls(one, code="audit_unavailable")
+            recorded = [
+                ("post", f"/v1/calls/{waits}/cancel", None),
+                ("post", "/v1/tool-messages", {"jsonrpc": "2.0", "id": copied, "result": None}),
+            ]
+            for method, url, body in recorded:
+                assert_told(await one.ask(method, url, body), "audit_unavailable")
+            answer = await one.mcp("tasks/cancel", MODERN_VERSIONS[0], {"taskId": waits})
+            assert answer.status_code == 503
+            assert answer.json()["error"]["data"]["code"] == "audit_unavailable"
+        assert (await one.ask("post", f"/v1/calls/{waits}/cancel", None)).status_code == 200
+        await everything(one, set())

@@ -39,7 +39,12 @@ async def called(
 ) -> tuple[Envelope, list[Any], int]:
     """The envelope, what the record says was changed, and how many requests reached the service, whose source has these settings."""
 
-    async def main(path: Path, seen: list[Any]) -> tuple[Envelope, list[Any], int]:
+    with upstream() as (server, url):
+        path = project(root, url, policy)
+        settings = json.loads(path.read_text())
+        settings["sources"]["orders"] |= source
+        path.write_text(json.dumps(settings))
+        seen = server.requests
         async with Gateway.load(path) as gateway:
             answer = await gateway.call(tool, given, principal="bot")
             rehearsed = await gateway.preview(tool, given, principal="bot")
@@ -47,13 +52,6 @@ async def called(
             assert rehearsed.meta.dropped == answer.meta.dropped
             changes = [entry["repaired"] for entry in audit_entries(gateway) if entry["event"] == "intent"]
             return answer, changes[-1], len(seen)
-
-    with upstream() as (server, url):
-        path = project(root, url, policy)
-        settings = json.loads(path.read_text())
-        settings["sources"]["orders"] |= source
-        path.write_text(json.dumps(settings))
-        return await main(path, server.requests)
 
 
 @pytest.mark.parametrize(

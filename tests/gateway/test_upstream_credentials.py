@@ -344,14 +344,11 @@ async def test_a_service_that_accepts_no_token_is_not_asked_for_ever(
 
 
 async def test_callers_are_never_given_each_others_tokens(tmp_path: Path, service: Service, api: Api) -> None:
-    async def main() -> None:
-        async with calling(project(tmp_path / "p", service)) as (gateway, call):
-            people = [await user(gateway, token(sub=f"user-{number}")) for number in range(8)]
-            assert len({one.id for one in people}) == 8
-            results = await asyncio.gather(*(call("exchange", one) for one in people for _ in range(4)))
-            assert {one.status for one in results} == {"ok"}
-
-    await main()
+    async with calling(project(tmp_path / "p", service)) as (gateway, call):
+        people = [await user(gateway, token(sub=f"user-{number}")) for number in range(8)]
+        assert len({one.id for one in people}) == 8
+        results = await asyncio.gather(*(call("exchange", one) for one in people for _ in range(4)))
+        assert {one.status for one in results} == {"ok"}
     assert len(api.given) == 8
     sent = [asked.headers["Authorization"] for asked in service.asked if asked.path.startswith("/s/exchange")]
     assert sorted(sent.count(one) for one in set(sent)) == [4] * 8
@@ -605,11 +602,8 @@ async def test_the_operators_token_url_takes_the_place_of_the_descriptions(tmp_p
     with serving(lambda _: issued("canary-elsewhere")) as other:
         auth = {"client": {**AUTH["client"], "token_url": f"{other.origin}/oauth/token"}}
 
-        async def main() -> None:
-            async with calling(project(tmp_path / "p", service, auth=auth)) as (_, call):
-                assert (await call("client")).status == "ok"
-
-        await main()
+        async with calling(project(tmp_path / "p", service, auth=auth)) as (_, call):
+            assert (await call("client")).status == "ok"
         assert len(other.asked) == 1
     assert shown(service, "client")["Authorization"] == "Bearer canary-elsewhere"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,34 +82,26 @@ def write_project(root: Path, policy: dict[str, Any] | None = None, **source: An
     return path
 
 
-def with_gateway(path: Path, work: Callable[[Gateway], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        async with Gateway.load(path) as gateway:
-            return await work(gateway)
-
-    return asyncio.run(main())
+def open_gateway(path: Path) -> AbstractAsyncContextManager[Gateway]:
+    """Gateway that starts its commands itself."""
+    return Gateway.load(path)
 
 
-def with_worker(path: Path, work: Callable[[Gateway], Awaitable[Any]]) -> Any:
-    """The same with a gateway that has its commands from another holder, as one of several workers has."""
-
-    async def main() -> Any:
-        server = make_command_server(load_settings(path).sources)
-        link = await server.connect()
-        try:
-            async with Gateway.load(path, above=WorkerSockets(commands=link.detach())) as gateway:
-                return await work(gateway)
-        finally:
-            await server.close()
-
-    return asyncio.run(main())
+@asynccontextmanager
+async def open_worker(path: Path) -> AsyncIterator[Gateway]:
+    """Gateway that has its commands from another process, as one of several workers has."""
+    server = make_command_server(load_settings(path).sources)
+    link = await server.connect()
+    try:
+        async with Gateway.load(path, above=WorkerSockets(commands=link.detach())) as gateway:
+            yield gateway
+    finally:
+        await server.close()
 
 
-def call(path: Path, name: str, arguments: dict[str, Any] | None = None, principal: str = "bot") -> Envelope:
-    made: Envelope = with_gateway(
-        path, lambda gateway: gateway.call(f"far__{name}", arguments or {}, principal=principal)
-    )
-    return made
+async def call(path: Path, name: str, arguments: dict[str, Any] | None = None, principal: str = "bot") -> Envelope:
+    async with Gateway.load(path) as gateway:
+        return await gateway.call(f"far__{name}", arguments or {}, principal=principal)
 
 
 def manifest(root: Path) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def pinned(root: Path) -> set[str]:
         ),
     ],
 )
-def test_a_list_that_cannot_be_had_costs_its_own_source_alone(
+async def test_a_list_that_cannot_be_had_costs_its_own_source_alone(
     listing: str, says: str, tmp_path: Path, toolgen: Run
 ) -> None:
     path = project(tmp_path, listing)
@@ -67,7 +67,7 @@ def test_a_list_that_cannot_be_had_costs_its_own_source_alone(
     assert says in done.err
     assert pinned(tmp_path) == {"far"}
     assert {tool["source"] for tool in manifest(tmp_path)["tools"].values()} == {"far"}
-    assert call(path, "fine").status == "ok"
+    assert (await call(path, "fine")).status == "ok"
     say(tmp_path / "bad", "whole")
     assert toolgen("build").code == 0
     assert pinned(tmp_path) == {"bad", "far"}

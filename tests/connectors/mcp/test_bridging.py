@@ -21,7 +21,6 @@ from tests.services.bridged import (
     manifest,
     over_http,
     tell,
-    with_gateway,
     write_project,
 )
 from toolgen.audit.reader import entries
@@ -81,7 +80,7 @@ async def _official_tools_are_called(gateway: Gateway) -> None:
     assert unseen.error.code == "unknown_tool"
 
 
-def test_tools_of_the_official_sdks_server_are_built_governed_and_called(
+async def test_tools_of_the_official_sdks_server_are_built_governed_and_called(
     tmp_path: Path, toolgen: Run, server: dict[str, Any]
 ) -> None:
     path = write_project(tmp_path, mcp=server)
@@ -95,14 +94,15 @@ def test_tools_of_the_official_sdks_server_are_built_governed_and_called(
     assert (made["sources"]["far"]["title"], made["sources"]["far"]["version"]) == ("Calculator", "3.1")
     assert made["tools"]["far__add"]["output_schema"]["required"] == ["total"]
     assert not made["tools"]["far__set_memory"]["idempotent"]
-    with_gateway(path, _official_tools_are_called)
+    async with Gateway.load(path) as gateway:
+        await _official_tools_are_called(gateway)
     recorded = [
         (one["tool"], one["event"]) for one in entries(tmp_path / "audit") if one["event"] in {"intent", "outcome"}
     ]
     assert recorded[:2] == [("far__add", "intent"), ("far__add", "outcome")]
 
 
-def test_annotations_count_where_toolgen_yaml_trusts_them(
+async def test_annotations_count_where_toolgen_yaml_trusts_them(
     tmp_path: Path, toolgen: Run, official: dict[str, Any]
 ) -> None:
     path = write_project(tmp_path, READING, mcp={**official, "annotations": "trusted"})
@@ -113,17 +113,17 @@ def test_annotations_count_where_toolgen_yaml_trusts_them(
         "far__clear": ("destructive", False),
         "far__set_memory": ("write", True),
     }
-    assert call(path, "add", {"a": 2, "b": 3}, "reader").data == {"total": 5}
+    assert (await call(path, "add", {"a": 2, "b": 3}, "reader")).data == {"total": 5}
 
 
-def test_a_tools_effect_can_be_set_without_trusting_the_server(
+async def test_a_tools_effect_can_be_set_without_trusting_the_server(
     tmp_path: Path, toolgen: Run, official: dict[str, Any]
 ) -> None:
     path = write_project(tmp_path, READING, mcp=official)
     told = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**told, "tools": {"far__add": {"effect": "read"}}}), encoding="utf-8")
     built(toolgen)
-    assert call(path, "add", {"a": 2, "b": 3}, "reader").data == {"total": 5}
+    assert (await call(path, "add", {"a": 2, "b": 3}, "reader")).data == {"total": 5}
 
 
 @pytest.mark.parametrize(
@@ -136,20 +136,20 @@ def test_a_tools_effect_can_be_set_without_trusting_the_server(
         ({"outputSchema": ANY}, "output schema"),
     ],
 )
-def test_a_tool_that_changes_is_refused_until_somebody_accepts_it(
+async def test_a_tool_that_changes_is_refused_until_somebody_accepts_it(
     tmp_path: Path, toolgen: Run, change: dict[str, Any], says: str
 ) -> None:
     path = write_project(tmp_path, mcp={"command": hostile(tmp_path, *listed("echo", "other"))})
     built(toolgen)
     before = (tmp_path / LOCK).read_bytes()
-    assert call(path, "echo").data == {"arguments": {}}
+    assert (await call(path, "echo")).data == {"arguments": {}}
     tell(tmp_path, tools=[{**listed("echo")[0], **change}, *listed("other")])
-    refused = call(path, "echo")
+    refused = await call(path, "echo")
     assert refused.error is not None
     assert (refused.status, refused.error.code, refused.error.rule) == ("refused", "forbidden", "pin")
     assert says in refused.error.message
     assert "password" not in refused.error.message  # what it says now is for a reviewer, and not for the agent
-    assert call(path, "other").status == "ok"
+    assert (await call(path, "other")).status == "ok"
     assert calls(tmp_path) == ["echo", "other"]
     again = toolgen("build")
     assert again.code == 1
@@ -158,7 +158,7 @@ def test_a_tool_that_changes_is_refused_until_somebody_accepts_it(
     assert (tmp_path / LOCK).read_bytes() == before
     built(toolgen, "--check")  # which asks nobody
     built(toolgen, "--update-pins")
-    assert call(path, "echo", {}).status == "ok"
+    assert (await call(path, "echo", {})).status == "ok"
 
 
 def test_the_difference_is_shown_with_what_nobody_sees(tmp_path: Path, toolgen: Run) -> None:
@@ -225,25 +225,24 @@ def test_lint_and_build_read_what_the_server_said(tmp_path: Path, toolgen: Run) 
         assert (rule, f"echo{n}{place}") in found
 
 
-def test_a_tool_that_changes_while_the_gateway_runs_is_refused_from_then_on(tmp_path: Path, toolgen: Run) -> None:
+async def test_a_tool_that_changes_while_the_gateway_runs_is_refused_from_then_on(tmp_path: Path, toolgen: Run) -> None:
     path = write_project(tmp_path, mcp={"command": hostile(tmp_path, *listed("grow", "other"))})
     built(toolgen)
 
-    async def work(gateway: Any) -> list[str]:
+    async with Gateway.load(path) as gateway:
         made = [await gateway.call(f"far__{name}", {}, principal="bot") for name in ("other", "grow", "other", "grow")]
-        return [one.status for one in made]
-
-    assert with_gateway(path, work) == ["ok", "ok", "refused", "refused"]
+        found = [one.status for one in made]
+    assert found == ["ok", "ok", "refused", "refused"]
     assert calls(tmp_path) == ["other", "grow"]
 
 
-def test_a_tool_that_is_gone_is_refused(tmp_path: Path, toolgen: Run) -> None:
+async def test_a_tool_that_is_gone_is_refused(tmp_path: Path, toolgen: Run) -> None:
     path = write_project(tmp_path, mcp={"command": hostile(tmp_path, *listed("echo", "other"))})
     built(toolgen)
     tell(tmp_path, tools=listed("other"))
-    assert call(path, "echo").status == "refused"
+    assert (await call(path, "echo")).status == "refused"
     tell(tmp_path, tools=[*listed("echo"), *listed("echo"), *listed("other")])
-    assert call(path, "echo").status == "refused"
+    assert (await call(path, "echo")).status == "refused"
     assert calls(tmp_path) == []
 
 
@@ -306,7 +305,7 @@ def test_poisoned_texts_are_cleaned_said_and_linted(tmp_path: Path, toolgen: Run
     assert set(found) == {"key", "value", "away", "deep", "large", "array", "odd name"}
 
 
-def test_names_that_collide_are_told_apart_and_one_name_twice_is_nobodys(tmp_path: Path, toolgen: Run) -> None:
+async def test_names_that_collide_are_told_apart_and_one_name_twice_is_nobodys(tmp_path: Path, toolgen: Run) -> None:
     tools = listed("get_pet", "getPet", "get-pet", "twice", "twice", "x" * 128)
     path = write_project(tmp_path, mcp={"command": hostile(tmp_path, *tools)})
     built(toolgen)
@@ -315,7 +314,7 @@ def test_names_that_collide_are_told_apart_and_one_name_twice_is_nobodys(tmp_pat
     assert len(made) == 4
     assert problems(tmp_path)["twice"] == "unusable_tool"
     (name,) = [name for name, tool in made.items() if tool["binding"]["tool"] == "getPet"]
-    assert call(path, name.removeprefix("far__")).status == "ok"
+    assert (await call(path, name.removeprefix("far__"))).status == "ok"
     assert calls(tmp_path) == ["getPet"]
 
 
@@ -355,7 +354,7 @@ def test_a_source_that_cannot_be_meant_is_refused(
     assert says in done.err
 
 
-def test_a_tool_that_demands_a_task_from_now_on_is_other_than_pinned(tmp_path: Path, toolgen: Run) -> None:
+async def test_a_tool_that_demands_a_task_from_now_on_is_other_than_pinned(tmp_path: Path, toolgen: Run) -> None:
     tools = [
         {**listed("must")[0], "execution": {"taskSupport": "required"}},
         {**listed("may")[0], "execution": {"taskSupport": "optional"}},
@@ -370,10 +369,10 @@ def test_a_tool_that_demands_a_task_from_now_on_is_other_than_pinned(tmp_path: P
     }
     tell(tmp_path, tools=[*listed("must", "never"), {**listed("may")[0], "execution": {"taskSupport": "required"}}])
     for name in ("may", "must"):
-        refused = call(path, name)
+        refused = await call(path, name)
         assert refused.error is not None
         assert (refused.error.rule, "execution" in refused.error.message) == ("pin", True)
-    assert call(path, "never").status == "ok"
+    assert (await call(path, "never")).status == "ok"
 
 
 @pytest.mark.parametrize(("trust", "open_world"), [({"annotations": "trusted"}, False), ({}, True)])

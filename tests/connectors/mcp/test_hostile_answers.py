@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.connectors.mcp.test_bridged_context import STATE, build, calls, tell, with_gateway
+from tests.connectors.mcp.test_bridged_context import STATE, build, calls, opened, tell
 from tests.connectors.mcp.test_bridged_context import _project as _unbuilt  # noqa: F401 - the fixture
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.context_policy import Reader
@@ -56,10 +56,12 @@ async def asked(gateway: Gateway, bot: Reader, kind: str) -> tuple[str, str]:
         ("other", {""}, "own answer"),
     ],
 )
-def test_a_wrong_answer_is_an_error_of_its_own(built: Path, kind: str, answer: str, codes: set[str], text: str) -> None:
+async def test_a_wrong_answer_is_an_error_of_its_own(
+    built: Path, kind: str, answer: str, codes: set[str], text: str
+) -> None:
     tell(built.parent, {**STATE, "tools": [TOOL], "answers": {**STATE["answers"], NAMES[kind]: answer}})
 
-    async def ask(gateway: Gateway, bot: Reader) -> None:
+    async with opened(built) as (gateway, bot):
         code, said = await asked(gateway, bot, kind)
         assert code in codes
         assert text in said
@@ -68,5 +70,3 @@ def test_a_wrong_answer_is_an_error_of_its_own(built: Path, kind: str, answer: s
         if answer != "hang":  # this server answers one request after the other
             (user,) = await gateway.context.read("far://users/7", bot)  # type: ignore[misc]
             assert user.text == "ann@example.com"
-
-    with_gateway(built, ask)

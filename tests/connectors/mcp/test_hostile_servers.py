@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,10 @@ from tests.services.bridged import (
     calls,
     hostile,
     listed,
+    open_gateway,
+    open_worker,
     over_http,
     tell,
-    with_gateway,
-    with_worker,
     write_project,
 )
 from toolgen.frontends.http.app import App
@@ -113,39 +113,39 @@ def requests(root: Path) -> list[tuple[dict[str, str], dict[str, Any]]]:
     ]
 
 
-def test_answers_are_read_cleaned_and_scrubbed(either: Path) -> None:
-    assert call(either, "echo").data == {"arguments": {}}
-    hidden = call(either, "hidden").data
+async def test_answers_are_read_cleaned_and_scrubbed(either: Path) -> None:
+    assert (await call(either, "echo")).data == {"arguments": {}}
+    hidden = (await call(either, "hidden")).data
     assert isinstance(hidden, str)
     assert hidden.startswith("ab[31mc ")
     assert TOKEN not in hidden
-    failed = call(either, "fails")
+    failed = await call(either, "fails")
     assert code(failed) == "upstream_error"
     assert failed.error is not None
     assert "no such [1mthing" in failed.error.message
-    picture = call(either, "picture").data
+    picture = (await call(either, "picture")).data
     image, unheard_of = picture["content"]
     assert image == {"type": "image", "data": "aGk=", "mimeType": "image/png", "_meta": {"x": 1}}
     assert unheard_of == {"type": "text", "text": "[here the server sent a kind of content that is not passed on]"}
 
 
-def test_what_is_too_much_or_not_offered_fails_by_name(either: Path) -> None:
-    assert code(call(either, "big")) in {"response_too_large", "outcome_unknown"}
-    assert code(call(either, "input")) == "upstream_error"
-    assert call(either, "deep").data is None
-    assert call(either, "echo").status == "ok"
+async def test_what_is_too_much_or_not_offered_fails_by_name(either: Path) -> None:
+    assert code(await call(either, "big")) in {"response_too_large", "outcome_unknown"}
+    assert code(await call(either, "input")) == "upstream_error"
+    assert (await call(either, "deep")).data is None
+    assert (await call(either, "echo")).status == "ok"
 
 
 @pytest.mark.parametrize("over", ["pipes", "http"])
 @pytest.mark.parametrize(("largest", "fits"), [("2MiB", False), ("4MiB", True)])
-def test_how_long_an_answer_may_be_is_a_setting(
+async def test_how_long_an_answer_may_be_is_a_setting(
     over: str, largest: str, fits: bool, tmp_path: Path, toolgen: Run, url: str
 ) -> None:
     server: dict[str, Any] = {"url": url} if over == "http" else {"command": hostile(tmp_path, *listed(*NAMES))}
     auth = {"auth": {"bearer": "${env:TOKEN_OF_TEST}"}} if over == "http" else {}
     path = write_project(tmp_path, mcp=server, answers={"largest": largest}, **auth)
     assert toolgen("build").code == 0
-    found = call(path, "big")
+    found = await call(path, "big")
     assert found.status == ("ok" if fits else "error")
     if fits:
         assert str(found.data).startswith("x" * 1_000)
@@ -153,42 +153,41 @@ def test_how_long_an_answer_may_be_is_a_setting(
         assert code(found) in {"response_too_large", "outcome_unknown"}
 
 
-def test_a_call_that_hangs_ends_unknown_and_is_not_made_twice(either: Path, tmp_path: Path) -> None:
-    assert code(call(either, "hang")) == "outcome_unknown"
+async def test_a_call_that_hangs_ends_unknown_and_is_not_made_twice(either: Path, tmp_path: Path) -> None:
+    assert code(await call(either, "hang")) == "outcome_unknown"
     assert calls(tmp_path) == ["hang"]
 
 
-def test_a_command_that_crashes_or_hangs_is_started_anew(piped: Path, tmp_path: Path) -> None:
-    async def work(gateway: Any) -> list[str]:
+async def test_a_command_that_crashes_or_hangs_is_started_anew(piped: Path, tmp_path: Path) -> None:
+    async with open_gateway(piped) as gateway:
+
         async def ask(name: str) -> Envelope:
             made: Envelope = await gateway.call(f"far__{name}", {}, principal="bot")
             return made
 
-        return [code(await ask(name)) for name in ("crash", "echo", "hang", "echo")]
-
-    assert with_gateway(piped, work) == ["outcome_unknown", "", "outcome_unknown", ""]
+        found = [code(await ask(name)) for name in ("crash", "echo", "hang", "echo")]
+    assert found == ["outcome_unknown", "", "outcome_unknown", ""]
     assert calls(tmp_path) == ["crash", "echo", "hang", "echo"]
 
 
-def test_one_call_that_hangs_holds_up_no_other(piped: Path) -> None:
-    async def work(gateway: Any) -> list[str]:
+async def test_one_call_that_hangs_holds_up_no_other(piped: Path) -> None:
+    async with open_gateway(piped) as gateway:
         made = await asyncio.gather(
             *(gateway.call(f"far__{name}", {}, principal="bot") for name in ("hang", "echo", "echo"))
         )
-        return [code(one) for one in made]
-
-    assert with_gateway(piped, work) == ["outcome_unknown", "", ""]
-
-
-def test_a_server_is_given_nothing_that_it_asks_for(piped: Path) -> None:
-    assert call(piped, "demanding").data == "[-32601, -32601]"
+        found = [code(one) for one in made]
+    assert found == ["outcome_unknown", "", ""]
 
 
-def test_a_command_has_its_own_environment_and_folder_and_no_other(
+async def test_a_server_is_given_nothing_that_it_asks_for(piped: Path) -> None:
+    assert (await call(piped, "demanding")).data == "[-32601, -32601]"
+
+
+async def test_a_command_has_its_own_environment_and_folder_and_no_other(
     piped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GATEWAYS_OWN_SECRET", "x")
-    found = call(piped, "environment").data
+    found = (await call(piped, "environment")).data
     assert isinstance(found, dict)
     assert "HOSTILE_TOKEN" in found["names"]
     assert "GATEWAYS_OWN_SECRET" not in found["names"]
@@ -196,8 +195,8 @@ def test_a_command_has_its_own_environment_and_folder_and_no_other(
     assert found["folder"] == str(tmp_path)
 
 
-def test_a_command_ends_with_the_gateway(piped: Path, tmp_path: Path) -> None:
-    call(piped, "echo")
+async def test_a_command_ends_with_the_gateway(piped: Path, tmp_path: Path) -> None:
+    await call(piped, "echo")
     assert not running(tmp_path)
 
 
@@ -229,37 +228,35 @@ def soon_running(root: Path) -> list[str]:
         :-1
     ],  # docs/how-to/bridging/hostile-servers.md
 )
-@pytest.mark.parametrize("held", [with_gateway, with_worker], ids=["here", "by another"])
-def test_what_a_command_left_behind_ends_with_it(
-    piped: Path, tmp_path: Path, how: str, then: str, held: Callable[[Path, Callable[[Any], Awaitable[int]]], int]
+@pytest.mark.parametrize("held", [open_gateway, open_worker], ids=["here", "by another"])
+async def test_what_a_command_left_behind_ends_with_it(
+    piped: Path, tmp_path: Path, how: str, then: str, held: Callable[..., Any]
 ) -> None:
-    async def work(gateway: Any) -> int:
+    async with held(piped) as gateway:
         await gateway.call("far__escapes", {"how": how}, principal="bot")
         left = len(running(tmp_path))
         if then == "crash":
             await gateway.call("far__crash", {}, principal="bot")
             await gateway.call("far__echo", {}, principal="bot")
-        return left
-
-    assert held(piped, work) >= 2
+    assert left >= 2
     assert not soon_running(tmp_path)
 
 
-def test_the_log_names_the_source_and_holds_no_argument(piped: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_names_the_source_and_holds_no_argument(piped: Path, caplog: pytest.LogCaptureFixture) -> None:
     said = {"pin": "4711", "card": 4111111111111111, "deep": [{"name": "Ann-Marie Canary"}], "note": "two\nlines-of-it"}
-    assert call(piped, "whispers", said).status == "ok"
+    assert (await call(piped, "whispers", said)).status == "ok"
     log = "\n".join(one.getMessage() for one in caplog.records if one.name == "toolgen.mcp")
     assert "the command of the source far says: called with" in log
     assert not [one for one in ("4711", "4111111111111111", "Canary", "lines-of-it") if one in log]
     assert '"pin": "***"' in log
 
 
-def test_no_secret_is_printed_recorded_or_logged(
+async def test_no_secret_is_printed_recorded_or_logged(
     either: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, toolgen: Run
 ) -> None:
     caplog.set_level("DEBUG")
     for name in ("echo", "hidden", "crash" if "command" in either.read_text(encoding="utf-8") else "fails"):
-        call(either, name)
+        await call(either, name)
     shown = toolgen("call", "far__echo", "--as", "bot", "--dry-run")
     kept = [
         path.read_bytes()
@@ -270,9 +267,9 @@ def test_no_secret_is_printed_recorded_or_logged(
     assert not any(TOKEN.encode() in one for one in kept)
 
 
-def test_over_http_every_message_bears_its_credential_version_and_session(posted: Path, tmp_path: Path) -> None:
+async def test_over_http_every_message_bears_its_credential_version_and_session(posted: Path, tmp_path: Path) -> None:
     (tmp_path / "requests").unlink()
-    call(posted, "echo")
+    await call(posted, "echo")
     made = requests(tmp_path)
     assert [message["method"] for _, message in made if "method" in message] == [
         "initialize",
@@ -286,35 +283,32 @@ def test_over_http_every_message_bears_its_credential_version_and_session(posted
     assert made[0][1]["params"]["capabilities"] == {}
 
 
-def test_callers_do_not_share_a_session(posted: Path, tmp_path: Path) -> None:
-    async def work(gateway: Any) -> None:
+async def test_callers_do_not_share_a_session(posted: Path, tmp_path: Path) -> None:
+    (tmp_path / "requests").unlink()
+    async with open_gateway(posted) as gateway:
         for principal in ("bot", "other", "bot"):
             await gateway.call("far__echo", {}, principal=principal)
-
-    (tmp_path / "requests").unlink()
-    with_gateway(posted, work)
     sessions = [
         headers["mcp-session-id"] for headers, message in requests(tmp_path) if message.get("method") == "tools/call"
     ]
     assert sessions[0] == sessions[2] != sessions[1]
 
 
-def test_a_session_that_the_server_lost_is_begun_again(posted: Path, tmp_path: Path) -> None:
-    async def work(gateway: Any) -> list[str]:
+async def test_a_session_that_the_server_lost_is_begun_again(posted: Path, tmp_path: Path) -> None:
+    async with open_gateway(posted) as gateway:
         first = await gateway.call("far__echo", {}, principal="bot")
         tell(tmp_path, run="two")
-        return [first.status, (await gateway.call("far__echo", {}, principal="bot")).status]
-
-    assert with_gateway(posted, work) == ["ok", "ok"]
+        found = [first.status, (await gateway.call("far__echo", {}, principal="bot")).status]
+    assert found == ["ok", "ok"]
     assert calls(tmp_path) == ["echo", "echo"]
 
 
-def test_the_newest_revision_needs_no_handshake(tmp_path: Path, toolgen: Run, url: str) -> None:
+async def test_the_newest_revision_needs_no_handshake(tmp_path: Path, toolgen: Run, url: str) -> None:
     tell(tmp_path, era="modern")
     path = write_project(tmp_path, mcp={"url": url}, auth={"bearer": "${env:TOKEN_OF_TEST}"})
     assert toolgen("build").code == 0
     (tmp_path / "requests").unlink()
-    assert call(path, "echo").data == {"arguments": {}}
+    assert (await call(path, "echo")).data == {"arguments": {}}
     headers, message = requests(tmp_path)[-1]
     assert (headers["mcp-protocol-version"], headers["mcp-method"], headers["mcp-name"]) == (
         "2026-07-28",
@@ -325,10 +319,10 @@ def test_the_newest_revision_needs_no_handshake(tmp_path: Path, toolgen: Run, ur
     assert "mcp-session-id" not in headers
 
 
-def test_a_wrong_credential_is_said_and_nothing_else_is_tried(posted: Path, tmp_path: Path) -> None:
+async def test_a_wrong_credential_is_said_and_nothing_else_is_tried(posted: Path, tmp_path: Path) -> None:
     tell(tmp_path, token="another-token-of-the-server")
     (tmp_path / "requests").unlink()
-    refused = call(posted, "echo")
+    refused = await call(posted, "echo")
     assert code(refused) == "upstream_error"
     assert [message["method"] for _, message in requests(tmp_path)] == ["initialize"]
     assert calls(tmp_path) == []
@@ -352,9 +346,11 @@ METADATA = "https://login.example.com/.well-known/oauth-protected-resource/mcp"
         (f'Bearer scope="{"x" * 5000}"', ""),
     ],
 )
-def test_a_server_that_asks_for_sign_in_says_where(posted: Path, tmp_path: Path, challenge: str, says: str) -> None:
+async def test_a_server_that_asks_for_sign_in_says_where(
+    posted: Path, tmp_path: Path, challenge: str, says: str
+) -> None:
     tell(tmp_path, token="another-token-of-the-server", challenge=challenge)
-    error = call(posted, "echo").error
+    error = (await call(posted, "echo")).error
     assert error is not None
     assert "the server answered 401 Unauthorized" in error.message
     assert (says in error.message) if says else error.message.endswith("Unauthorized")
@@ -380,22 +376,23 @@ def test_a_credential_of_a_command_is_masked_however_it_is_given(
     assert TOKEN not in said + caplog.text
 
 
-@pytest.mark.parametrize("held", [with_gateway, with_worker], ids=["here", "by another"])
-def test_a_call_says_how_its_command_ended(piped: Path, held: Callable[..., Any]) -> None:
-    ended = held(piped, lambda gateway: gateway.call("far__crash", {}, principal="bot"))
+@pytest.mark.parametrize("held", [open_gateway, open_worker], ids=["here", "by another"])
+async def test_a_call_says_how_its_command_ended(piped: Path, held: Callable[..., Any]) -> None:
+    async with held(piped) as gateway:
+        ended = await gateway.call("far__crash", {}, principal="bot")
     assert ended.error.message == (
         "the server's command ended before it answered (exit status 3); it may or may not have taken effect"
     )
 
 
-def test_the_egress_rules_hold(posted: Path, tmp_path: Path, url: str) -> None:
+async def test_the_egress_rules_hold(posted: Path, tmp_path: Path, url: str) -> None:
     write_project(
         tmp_path,
         {**POLICY, "egress": {"private_networks": "deny"}},
         **json.loads(posted.read_bytes())["sources"]["far"],
     )
     (tmp_path / "requests").unlink()
-    assert code(call(posted, "echo")) == "egress_refused"
+    assert code(await call(posted, "echo")) == "egress_refused"
     assert not (tmp_path / "requests").exists()
 
 
@@ -417,9 +414,11 @@ def test_a_manifest_alone_is_enough_for_a_preview(either: Path, tmp_path: Path) 
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-@pytest.mark.parametrize("held", [with_gateway, with_worker], ids=["here", "by another"])
+@pytest.mark.parametrize("held", [open_gateway, open_worker], ids=["here", "by another"])
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-def test_log_messages_reach_the_caller_that_asked_for_them(either: Path, held: Callable[..., Any], mode: Any) -> None:
+async def test_log_messages_reach_the_caller_that_asked_for_them(
+    either: Path, held: Callable[..., Any], mode: Any
+) -> None:
     """At the level that it asked for and above, and without secrets."""
     heard: list[tuple[str, Any]] = []
 
@@ -427,23 +426,19 @@ def test_log_messages_reach_the_caller_that_asked_for_them(either: Path, held: C
         if isinstance(message, LoggingMessageNotification):
             heard.append((message.params.level, message.params.data))
 
-    async def work(gateway: Any) -> None:
-        async with (
-            listening(App(gateway)) as url,
-            httpx2.AsyncClient(headers=bearer("key-of-bot")) as http,
-            Client(
-                streamable_http_client(f"{url}/mcp", http_client=http), mode=mode, message_handler=on_message
-            ) as client,
-        ):
-            if mode == "legacy":
-                await client.set_logging_level("warning")
-                await client.call_tool("far__logs", {})
-            else:
-                await client.call_tool("far__logs", {}, meta={"io.modelcontextprotocol/logLevel": "warning"})
-            await client.call_tool("far__echo", {})
-
     policy = json.loads((either.parent / "policies" / "p.yaml").read_bytes())
     policy["principals"]["bot"]["api_key"] = "sha256:" + hashlib.sha256(b"key-of-bot").hexdigest()
     (either.parent / "policies" / "p.yaml").write_text(json.dumps(policy), encoding="utf-8")
-    held(either, work)
+    async with (
+        held(either) as gateway,
+        listening(App(gateway)) as url,
+        httpx2.AsyncClient(headers=bearer("key-of-bot")) as http,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode, message_handler=on_message) as client,
+    ):
+        if mode == "legacy":
+            await client.set_logging_level("warning")
+            await client.call_tool("far__logs", {})
+        else:
+            await client.call_tool("far__logs", {}, meta={"io.modelcontextprotocol/logLevel": "warning"})
+        await client.call_tool("far__echo", {})
     assert heard == [("error", "ab ***"), ("warning", '{"n":1}')]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run, runner
-from tests.services.bridged import READING, ROOT, over_http, with_gateway, write_project
+from tests.services.bridged import READING, ROOT, over_http, write_project
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
@@ -59,10 +59,11 @@ def _path(request: pytest.FixtureRequest, tmp_path: Path, toolgen: Run) -> Itera
         yield built({"url": url})
 
 
-def beside(path: Path, tool: str, **arguments: Any) -> tuple[str, int]:
+async def beside(path: Path, tool: str, **arguments: Any) -> tuple[str, int]:
     """The code of a call of the bad server, and how many calls of the other were made meanwhile, all of them fine."""
 
-    async def work(gateway: Gateway) -> tuple[str, int]:
+    async with Gateway.load(path) as gateway:
+
         async def ask(name: str, **given: Any) -> Envelope:
             return await gateway.call(name, given, principal="bot")
 
@@ -73,9 +74,8 @@ def beside(path: Path, tool: str, **arguments: Any) -> tuple[str, int]:
             made += 1
         assert (await ask("far__fine_read")).status == "ok"
         error = (await bad).error
-        return "" if error is None else error.code, made
-
-    found: tuple[str, int] = with_gateway(path, work)
+        ended = "" if error is None else error.code, made
+    found: tuple[str, int] = ended
     return found
 
 
@@ -91,16 +91,18 @@ def beside(path: Path, tool: str, **arguments: Any) -> tuple[str, int]:
         ("wait_read", {}, {"upstream_timeout"}),
     ],
 )
-def test_a_bad_server_holds_up_no_other(path: Path, tool: str, arguments: dict[str, Any], codes: set[str]) -> None:
-    code, made = beside(path, tool, **arguments)
+async def test_a_bad_server_holds_up_no_other(
+    path: Path, tool: str, arguments: dict[str, Any], codes: set[str]
+) -> None:
+    code, made = await beside(path, tool, **arguments)
     assert code in codes
     assert made >= 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the most memory that was used since it was asked to")
-def test_an_answer_of_a_hundred_megabytes_is_not_held(path: Path) -> None:
+async def test_an_answer_of_a_hundred_megabytes_is_not_held(path: Path) -> None:
     with measured() as grown:
-        assert beside(path, "long_read", size=MUCH)[0] == "response_too_large"
+        assert (await beside(path, "long_read", size=MUCH))[0] == "response_too_large"
     assert grown() < ALLOWED_GROWTH
 
 

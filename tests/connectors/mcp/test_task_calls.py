@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run, runner
-from tests.services.bridged import POLICY, call, calls, hostile, listed, over_http, tell, with_gateway, write_project
+from tests.services.bridged import POLICY, call, calls, hostile, listed, over_http, tell, write_project
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
@@ -53,9 +53,9 @@ def error(envelope: Envelope) -> tuple[str, str]:
     return envelope.error.code, envelope.error.message
 
 
-def test_a_task_is_asked_after_until_it_ends(made: Make, tmp_path: Path) -> None:
+async def test_a_task_is_asked_after_until_it_ends(made: Make, tmp_path: Path) -> None:
     path = made("working", "working", "completed")
-    found = call(path, "must")
+    found = await call(path, "must")
     assert (found.status, found.data["structuredContent"]) == ("ok", {"steps": 2})
     assert calls(tmp_path) == ["must", "tasks/get", "tasks/get"]
 
@@ -69,43 +69,39 @@ def test_a_task_is_asked_after_until_it_ends(made: Make, tmp_path: Path) -> None
         (("input_required",), False, "outcome_unknown", "wants something of its caller"),
     ],
 )
-def test_a_task_that_ends_otherwise_says_how(
+async def test_a_task_that_ends_otherwise_says_how(
     made: Make, steps: tuple[str, ...], trusted: bool, code: str, says: str
 ) -> None:
-    found = error(call(made(*steps, trusted=trusted), "must"))
+    found = error(await call(made(*steps, trusted=trusted), "must"))
     assert found[0] == code
     assert says in found[1]
 
 
 @pytest.mark.parametrize(("trusted", "code"), [(True, "upstream_timeout"), (False, "outcome_unknown")])
-def test_a_task_that_does_not_end_is_cancelled(made: Make, tmp_path: Path, trusted: bool, code: str) -> None:
+async def test_a_task_that_does_not_end_is_cancelled(made: Make, tmp_path: Path, trusted: bool, code: str) -> None:
     path = made("working", trusted=trusted)
 
-    async def work(gateway: Gateway) -> Envelope:
+    async with Gateway.load(path) as gateway:
         found = await gateway.call("far__must", {}, principal="bot")
         await cancelled(tmp_path)
-        return found
-
-    assert error(with_gateway(path, work))[0] == code
+    assert error(found)[0] == code
 
 
-def test_a_task_whose_caller_leaves_is_cancelled(made: Make, tmp_path: Path) -> None:
+async def test_a_task_whose_caller_leaves_is_cancelled(made: Make, tmp_path: Path) -> None:
     path = made("working", trusted=True)
 
-    async def work(gateway: Gateway) -> None:
+    async with Gateway.load(path) as gateway:
         calling = asyncio.create_task(gateway.call("far__must", {}, principal="bot"))
         await until(lambda: "tasks/get" in calls(tmp_path))
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         await cancelled(tmp_path)
 
-    with_gateway(path, work)
 
-
-def test_a_plain_answer_of_such_a_tool_is_taken(made: Make, tmp_path: Path) -> None:
+async def test_a_plain_answer_of_such_a_tool_is_taken(made: Make, tmp_path: Path) -> None:
     path = made("completed")
     tell(tmp_path, task=None)
-    assert call(path, "must").status == "ok"
+    assert (await call(path, "must")).status == "ok"
 
 
 async def cancelled(root: Path) -> None:

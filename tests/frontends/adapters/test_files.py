@@ -117,7 +117,7 @@ CLIENTS: dict[str, Connect] = {
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_model_sees_pictures_and_reads_files(tmp_path: Path, client: str) -> None:
+async def test_a_model_sees_pictures_and_reads_files(tmp_path: Path, client: str) -> None:
     async def work(gateway: Gateway, _http: httpx.AsyncClient) -> None:
         async with CLIENTS[client](gateway) as call:
             for name, (tool, arguments) in CALLS.items():
@@ -137,4 +137,4 @@ def test_a_model_sees_pictures_and_reads_files(tmp_path: Path, client: str) -> N
                     assert (NOTE.decode().strip() in text.replace("\\n", "\n")) is (body == NOTE), name
                     assert not long_texts(text), name
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)

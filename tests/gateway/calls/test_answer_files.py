@@ -200,16 +200,14 @@ LONG = re.compile(r"[A-Za-z0-9+/]{1400}")
 Work = Callable[[Gateway, httpx.AsyncClient], Awaitable[None]]
 
 
-def tried(root: Path, work: Work) -> None:
-    async def main(path: Path) -> None:
+async def tried(root: Path, work: Work) -> None:
+    with upstream() as url:
+        path = await asyncio.to_thread(write_project, root, url)  # a build has an event loop of its own
         headers = {"authorization": "Bearer key-of-bot"}
         async with Gateway.load(path) as gateway:
             transport = httpx.ASGITransport(App(gateway))
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as http:
                 await work(gateway, http)
-
-    with upstream() as url:
-        asyncio.run(main(write_project(root, url)))
 
 
 def references(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -230,7 +228,7 @@ def long_texts(value: Any) -> bool:
     )
 
 
-def test_every_front_end_names_files_and_none_writes_them_out(tmp_path: Path) -> None:
+async def test_every_front_end_names_files_and_none_writes_them_out(tmp_path: Path) -> None:
     async def work(gateway: Gateway, http: httpx.AsyncClient) -> None:
         for name, (tool, arguments) in CALLS.items():
             envelope: Envelope = await gateway.call(tool, arguments, principal="bot")
@@ -249,11 +247,11 @@ def test_every_front_end_names_files_and_none_writes_them_out(tmp_path: Path) ->
             }
             assert not long_texts((await http.post("/v1/tool_calls", json=batch)).json()), name
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
-def test_a_model_sees_pictures_and_reads_files_by_their_uris(tmp_path: Path, version: str) -> None:
+async def test_a_model_sees_pictures_and_reads_files_by_their_uris(tmp_path: Path, version: str) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient) -> None:
         peer = Peer(http, version)
         tools = {tool["name"]: tool for tool in (await peer.ask("tools/list"))["tools"]}
@@ -276,10 +274,10 @@ def test_a_model_sees_pictures_and_reads_files_by_their_uris(tmp_path: Path, ver
                 elif body != WAV:
                     assert f"{len(body)} bytes, SHA-256 {hashlib.sha256(body).hexdigest()}" in read[0]["text"]
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_providers_are_given_pictures_in_their_own_forms(tmp_path: Path) -> None:
+async def test_providers_are_given_pictures_in_their_own_forms(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient) -> None:
         name = "api__get_picture"
         calls = [
@@ -297,10 +295,10 @@ def test_providers_are_given_pictures_in_their_own_forms(tmp_path: Path) -> None
             assert "toolgen://answers/" in texts[1]["text"]
         assert "toolgen://answers/" in chat["content"]
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_parts_of_a_text_are_read_by_range(tmp_path: Path) -> None:
+async def test_parts_of_a_text_are_read_by_range(tmp_path: Path) -> None:
     async def work(gateway: Gateway, _http: httpx.AsyncClient) -> None:
         [reference] = references((await gateway.call("api__get_contents", {}, principal="bot")).data)
 
@@ -325,10 +323,10 @@ def test_parts_of_a_text_are_read_by_range(tmp_path: Path) -> None:
             assert envelope.error is not None, wrong
             assert envelope.error.code == "validation"
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_a_file_is_for_the_caller_that_it_was_given_to(tmp_path: Path) -> None:
+async def test_a_file_is_for_the_caller_that_it_was_given_to(tmp_path: Path) -> None:
     async def work(gateway: Gateway, http: httpx.AsyncClient) -> None:
         [reference] = references((await gateway.call("api__get_bytes", {}, principal="bot")).data)
         uri, path = reference["uri"], reference["path"]
@@ -352,10 +350,10 @@ def test_a_file_is_for_the_caller_that_it_was_given_to(tmp_path: Path) -> None:
         assert record
         assert coded(OTHER)[:40].encode() not in record
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_a_disk_that_takes_no_file_is_told_and_base64_stays_out(tmp_path: Path) -> None:
+async def test_a_disk_that_takes_no_file_is_told_and_base64_stays_out(tmp_path: Path) -> None:
     async def work(gateway: Gateway, http: httpx.AsyncClient) -> None:
         (tmp_path / "var" / "state").mkdir(parents=True, exist_ok=True)
         (tmp_path / "var" / "state" / "files").write_text("not a folder", encoding="utf-8")
@@ -372,7 +370,7 @@ def test_a_disk_that_takes_no_file_is_told_and_base64_stays_out(tmp_path: Path) 
         result = await Peer(http, STATEFUL).ask("tools/call", name="api__get_picture", arguments={})
         assert [block["type"] for block in result["content"]] == ["image"]
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
 WORDS: dict[str, Any] = {
@@ -411,7 +409,7 @@ def read_back(shown: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
-def test_base64_among_other_words_is_taken_out_too(tmp_path: Path, version: str) -> None:
+async def test_base64_among_other_words_is_taken_out_too(tmp_path: Path, version: str) -> None:
     async def work(gateway: Gateway, http: httpx.AsyncClient) -> None:
         bodies: dict[str, bytes] = {}
         calls = [("fn__repeats", {"name": name}) for name in WORDS] + [
@@ -430,10 +428,10 @@ def test_base64_among_other_words_is_taken_out_too(tmp_path: Path, version: str)
                     assert bodies[uri] in {PNG, OTHER}
         assert set(bodies.values()) == {PNG, OTHER}
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)
 
 
-def test_a_text_that_repeats_structured_content_still_repeats_it(tmp_path: Path) -> None:
+async def test_a_text_that_repeats_structured_content_still_repeats_it(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, http: httpx.AsyncClient) -> None:
         held = {"name": "x", "image": coded(PNG)}
         repeated = {"content": [{"type": "text", "text": json.dumps(held)}], "structuredContent": held}
@@ -442,4 +440,4 @@ def test_a_text_that_repeats_structured_content_still_repeats_it(tmp_path: Path)
         [reference] = references(json.loads(block["text"]))
         assert (await http.get(reference["path"])).content == PNG
 
-    tried(tmp_path, work)
+    await tried(tmp_path, work)

@@ -45,12 +45,9 @@ MAY_END = asyncio.Event()
 AFTER = BEFORE.replace("return 1\n", "return 22\n", 1).replace("def gone", "def came").replace("Goes.", "Came.")
 
 
-def running(path: Path, scenario: Callable[[Gateway], Awaitable[Any]]) -> Any:
-    async def main() -> Any:
-        async with Gateway.load(path) as gateway:
-            return await scenario(gateway)
-
-    return asyncio.run(main())
+async def running(path: Path, scenario: Callable[[Gateway], Awaitable[Any]]) -> Any:
+    async with Gateway.load(path) as gateway:
+        return await scenario(gateway)
 
 
 def rebuilt(path: Path, text: str) -> None:
@@ -65,7 +62,9 @@ def rebuilt(path: Path, text: str) -> None:
     )
 
 
-def test_a_build_is_in_force_and_what_differs_is_on_record(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_build_is_in_force_and_what_differs_is_on_record(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = written(tmp_path, BEFORE)
     rebuilt(path, BEFORE)
 
@@ -84,7 +83,7 @@ def test_a_build_is_in_force_and_what_differs_is_on_record(tmp_path: Path, caplo
         gone = await gateway.call("own__gone", {}, principal="bot")
         return first.data, second.data, came.data, gone.error.code if gone.error else "", names, before, gateway
 
-    first, second, came, gone, names, before, gateway = running(path, scenario)
+    first, second, came, gone, names, before, gateway = await running(path, scenario)
     assert (first, second, came, gone) == (1, 22, 1, "unknown_tool")
     assert names == ["own__came", "own__slow", "own__version"]
     (entry,) = [entry for entry in entries(tmp_path / "audit") if entry["event"] == "catalog"]
@@ -97,7 +96,7 @@ def test_a_build_is_in_force_and_what_differs_is_on_record(tmp_path: Path, caplo
 
 
 @pytest.mark.parametrize("broken", ["{", '{"format": 1}', "edited"])
-def test_a_broken_catalog_leaves_the_old_one_in_force_and_says_so(
+async def test_a_broken_catalog_leaves_the_old_one_in_force_and_says_so(
     broken: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = written(tmp_path, BEFORE)
@@ -113,12 +112,12 @@ def test_a_broken_catalog_leaves_the_old_one_in_force_and_says_so(
         await until(lambda: not any("not in force" in warning for warning in gateway.operations.warnings()))
         return still.data
 
-    assert running(path, scenario) == 1
+    assert await running(path, scenario) == 1
     assert "what was built is not in force" in caplog.text
     assert [entry["status"] for entry in entries(tmp_path / "audit") if entry["event"] == "catalog"] == ["error"]
 
 
-def test_a_catalog_that_the_policy_does_not_fit_waits_for_the_policy(tmp_path: Path) -> None:
+async def test_a_catalog_that_the_policy_does_not_fit_waits_for_the_policy(tmp_path: Path) -> None:
     policy = """
 principals: {bot: {roles: [bot]}}
 rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
@@ -138,10 +137,10 @@ rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
         came = await gateway.call("own__came", {}, principal="bot")
         return still.data, came.data, gateway.operations.warnings()
 
-    assert running(path, scenario) == (1, 1, ())
+    assert await running(path, scenario) == (1, 1, ())
 
 
-def test_a_call_that_began_before_a_build_ends_as_it_began(tmp_path: Path) -> None:
+async def test_a_call_that_began_before_a_build_ends_as_it_began(tmp_path: Path) -> None:
     path = written(tmp_path, BEFORE)
     rebuilt(path, BEFORE)
 
@@ -158,7 +157,7 @@ def test_a_call_that_began_before_a_build_ends_as_it_began(tmp_path: Path) -> No
             waiter.get_loop().call_soon_threadsafe(module.MAY_END.set)
         return (await call).data
 
-    assert running(path, scenario) == 1
+    assert await running(path, scenario) == 1
 
 
 WAITING = """
@@ -171,7 +170,7 @@ limits: [{id: one, per: [principal], concurrency: 1, wait: 30s}]
 @pytest.mark.parametrize(
     ("old", "new", "ends"), [("def gone", "def came", "ok"), ("return 1\n", "return 2\n", "expired")]
 )
-def test_a_call_that_waits_for_a_place_is_made_unless_its_tool_is_another_by_then(
+async def test_a_call_that_waits_for_a_place_is_made_unless_its_tool_is_another_by_then(
     tmp_path: Path, old: str, new: str, ends: str
 ) -> None:
     path = written(tmp_path, BEFORE, policy=WAITING)
@@ -193,7 +192,7 @@ def test_a_call_that_waits_for_a_place_is_made_unless_its_tool_is_another_by_the
         answer = await waiting
         return answer.status if answer.error is None else answer.error.code
 
-    assert running(path, scenario) == ends
+    assert await running(path, scenario) == ends
 
 
 class _Then(logging.Handler):
@@ -209,7 +208,7 @@ class _Then(logging.Handler):
 
 
 @pytest.mark.parametrize("edited", ["policy", "catalog"])
-def test_an_edit_while_a_catalog_is_refused_is_not_lost(edited: str, tmp_path: Path) -> None:
+async def test_an_edit_while_a_catalog_is_refused_is_not_lost(edited: str, tmp_path: Path) -> None:
     policy = """
 principals: {bot: {roles: [bot]}}
 rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
@@ -229,7 +228,7 @@ rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
     handler = _Then("not in force", lambda: files[edited].write_bytes(after[edited]))
     logging.getLogger("toolgen.gateway.catalog.catalog_reloader").addHandler(handler)
     try:
-        running(path, scenario)
+        await running(path, scenario)
     finally:
         logging.getLogger("toolgen.gateway.catalog.catalog_reloader").removeHandler(handler)
 

@@ -77,7 +77,7 @@ def names(gateway: Gateway) -> list[str]:
     return [tool.name for tool in gateway.tool_calls.catalog(gateway.principal("bot"))]
 
 
-def test_a_tool_that_is_added_is_nobodys_until_the_policy_says_so(tmp_path: Path) -> None:
+async def test_a_tool_that_is_added_is_nobodys_until_the_policy_says_so(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OWN)
 
     async def scenario(gateway: Gateway) -> Any:
@@ -90,10 +90,10 @@ def test_a_tool_that_is_added_is_nobodys_until_the_policy_says_so(tmp_path: Path
         await until(lambda: "added__pay" in names(gateway))
         return before, await said(gateway, "added__pay", {"cents": 5})
 
-    assert running(path, scenario) == ("unknown_tool", 5)
+    assert await running(path, scenario) == ("unknown_tool", 5)
 
 
-def test_what_is_added_and_removed_is_told_and_on_record_with_its_digest(tmp_path: Path) -> None:
+async def test_what_is_added_and_removed_is_told_and_on_record_with_its_digest(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
     async def scenario(gateway: Gateway) -> Any:
@@ -116,7 +116,7 @@ def test_what_is_added_and_removed_is_told_and_on_record_with_its_digest(tmp_pat
         assert await said(gateway, "own__version") == 1
         return seen, gateway.manifest.tools["own__version"].digest
 
-    seen, version = running(path, scenario)
+    seen, version = await running(path, scenario)
     added = seen[0][0]
     assert (added.name, added.title, added.description) == ("added__pay", "Pay it", "Use it for invoices.")
     assert (added.effect, added.source) == ("read", "added")
@@ -141,7 +141,7 @@ NARROW = OPEN.replace(
 ).replace('"added__*"', "added__pay")
 
 
-def test_a_rule_may_stand_before_its_tool_and_holds_once_that_is_there(tmp_path: Path) -> None:
+async def test_a_rule_may_stand_before_its_tool_and_holds_once_that_is_there(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=NARROW)
 
     def charge(cents: int) -> int:
@@ -156,7 +156,7 @@ def test_a_rule_may_stand_before_its_tool_and_holds_once_that_is_there(tmp_path:
         asked: list[dict[str, Any]] = [{"cents": 9, "to": "ann"}, {"cents": 10, "to": "ann"}, {"cents": 9, "to": "eve"}]
         return [await said(gateway, "added__pay", one) for one in asked]
 
-    assert running(path, scenario) == [9, "forbidden", "forbidden"]
+    assert await running(path, scenario) == [9, "forbidden", "forbidden"]
     assert [code for code, *_ in changes(tmp_path)] == ["tool_added"]
 
 
@@ -199,7 +199,7 @@ def odd(value: Callable[[int], int]) -> int:
         (lambda: 1, {}, "<lambda> is no tool's name"),
     ],
 )
-def test_what_cannot_be_a_tool_is_refused_in_words(
+async def test_what_cannot_be_a_tool_is_refused_in_words(
     tmp_path: Path, function: Any, words: dict[str, str], reason: str
 ) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
@@ -210,7 +210,7 @@ def test_what_cannot_be_a_tool_is_refused_in_words(
             await gateway.tools.add(function, **words)
         assert gateway.manifest is before
 
-    running(path, scenario)
+    await running(path, scenario)
     assert changes(tmp_path) == []
 
 
@@ -243,7 +243,9 @@ def _of_mcp(name: str = "lookup") -> Any:
 
 
 @pytest.mark.parametrize("made", [_of_langchain, _of_mcp])
-def test_a_tool_of_another_framework_is_taken_as_it_is_and_governed(tmp_path: Path, made: Callable[..., Any]) -> None:
+async def test_a_tool_of_another_framework_is_taken_as_it_is_and_governed(
+    tmp_path: Path, made: Callable[..., Any]
+) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
     async def scenario(gateway: Gateway) -> Any:
@@ -263,14 +265,14 @@ def test_a_tool_of_another_framework_is_taken_as_it_is_and_governed(tmp_path: Pa
         await gateway.tools.remove("added__lookup")
         return found, failed.error, wrong, await said(gateway, "added__lookup", {"text": "a"})
 
-    found, failed, wrong, gone = running(path, scenario)
+    found, failed, wrong, gone = await running(path, scenario)
     assert found in (["a", "a"], {"result": ["a", "a"]})
     assert (failed.code, failed.message) == ("handler_error", "there is no such text")
     assert (wrong, gone) == ("validation", "unknown_tool")
     assert changes(tmp_path)[0][:2] == ("tool_added", "added__lookup")
 
 
-def test_names_that_are_taken_and_names_that_are_none_are_refused(tmp_path: Path) -> None:
+async def test_names_that_are_taken_and_names_that_are_none_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
     async def scenario(gateway: Gateway) -> None:
@@ -285,7 +287,7 @@ def test_names_that_are_taken_and_names_that_are_none_are_refused(tmp_path: Path
         with pytest.raises(ConfigError, match="there is no tool 'added__pay'"):
             await gateway.tools.remove("added__pay")
 
-    running(path, scenario)
+    await running(path, scenario)
 
 
 async def test_a_gateway_that_is_not_open_changes_nothing(tmp_path: Path) -> None:
@@ -297,7 +299,7 @@ async def test_a_gateway_that_is_not_open_changes_nothing(tmp_path: Path) -> Non
     assert "own__version" in gateway.manifest.tools
 
 
-def test_a_build_brings_nothing_back_and_drops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_build_brings_nothing_back_and_drops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
     rebuilt(path, MODULE)
     after = MODULE.replace("return 1\n", "return 22\n", 1).replace(
@@ -313,13 +315,13 @@ def test_a_build_brings_nothing_back_and_drops_nothing(tmp_path: Path, caplog: p
         await gateway.tools.restore("own__version")
         return *found, await said(gateway, "own__version")
 
-    found, version, paid, back = running(path, scenario)
+    found, version, paid, back = await running(path, scenario)
     assert found == ["added__pay", "own__slow", "own__spare"]
     assert (version, paid, back) == ("unknown_tool", 3, 22)
     assert "(1 added)" in caplog.text
 
 
-def test_a_build_with_the_name_of_an_added_tool_is_not_in_force(tmp_path: Path) -> None:
+async def test_a_build_with_the_name_of_an_added_tool_is_not_in_force(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, "{{python: {module}, prefix: none}}", policy=OPEN.replace("own__*", "version"))
     rebuilt(path, MODULE)
     after = MODULE.replace("def spare", '@toolgen.tool(effect="read")\ndef added__pay')
@@ -333,10 +335,10 @@ def test_a_build_with_the_name_of_an_added_tool_is_not_in_force(tmp_path: Path) 
         await gateway._catalog.reload()
         return still, await said(gateway, "added__pay", {"count": 4})
 
-    assert running(path, scenario) == (3, 4)
+    assert await running(path, scenario) == (3, 4)
 
 
-def test_what_was_removed_stays_removed_after_a_start_and_on_the_command_line(tmp_path: Path) -> None:
+async def test_what_was_removed_stays_removed_after_a_start_and_on_the_command_line(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
     async def removing(gateway: Gateway) -> None:
@@ -349,12 +351,12 @@ def test_what_was_removed_stays_removed_after_a_start_and_on_the_command_line(tm
         async with Gateway.load(path).short_session() as gateway:
             return await said(gateway, "own__version")
 
-    running(path, removing)
-    assert running(path, again) == ("unknown_tool", ["own__slow"], {"own__version"})
-    assert asyncio.run(short()) == "unknown_tool"
+    await running(path, removing)
+    assert await running(path, again) == ("unknown_tool", ["own__slow"], {"own__version"})
+    assert await short() == "unknown_tool"
 
 
-def test_a_function_of_the_project_is_there_again_after_a_start(tmp_path: Path) -> None:
+async def test_a_function_of_the_project_is_there_again_after_a_start(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
     async def adding(gateway: Gateway) -> Any:
@@ -365,12 +367,12 @@ def test_a_function_of_the_project_is_there_again_after_a_start(tmp_path: Path) 
     async def again(gateway: Gateway) -> Any:
         return await said(gateway, "added__spare", {"count": 6}), gateway.manifest.tools["added__spare"].digest
 
-    added = running(path, adding)
-    assert running(path, again) == (6, added.digest)
+    added = await running(path, adding)
+    assert await running(path, again) == (6, added.digest)
     assert [code for code, *_ in changes(tmp_path)] == ["tool_added", "tool_added"]
 
 
-def test_a_function_that_is_another_by_now_is_not_there_and_that_is_said(tmp_path: Path) -> None:
+async def test_a_function_that_is_another_by_now_is_not_there_and_that_is_said(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
     (module,) = (file.stem for file in tmp_path.glob("project_functions_*.py"))
 
@@ -387,10 +389,10 @@ def test_a_function_that_is_another_by_now_is_not_there_and_that_is_said(tmp_pat
         await gateway.tools.add(sys.modules[module].spare)
         return warnings, await said(gateway, "added__spare"), gateway.operations.warnings()
 
-    running(path, adding)
+    await running(path, adding)
     (tmp_path / f"{module}.py").write_text(MODULE.replace("return count", "return count + 1"), encoding="utf-8")
     sys.modules.pop(module)
-    warnings, data, after = running(path, again)
+    warnings, data, after = await running(path, again)
     assert any(f"{module}.spare is not the function that was added" in warning for warning in warnings)
     assert (data, after) == (2, ())
 
@@ -406,7 +408,7 @@ def test_a_function_that_is_another_by_now_is_not_there_and_that_is_said(tmp_pat
         ("OWN", "spare", "is not the function that was added"),
     ],
 )
-def test_what_somebody_writes_into_the_state_makes_no_other_code_run(
+async def test_what_somebody_writes_into_the_state_makes_no_other_code_run(
     tmp_path: Path, module: str, function: str, reason: str
 ) -> None:
     path = written(
@@ -424,14 +426,14 @@ def test_what_somebody_writes_into_the_state_makes_no_other_code_run(
         return gateway.operations.warnings(), names(gateway), gateway.operations.ready()
 
     (tmp_path / "var" / "state").mkdir(parents=True)
-    warnings, found, ready = running(path, scenario)
+    warnings, found, ready = await running(path, scenario)
     assert reason in warnings[0]
     assert found == ["own__slow", "own__version"]
     assert ready == ()
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"removed": [{"name": "own__version"}]}', '{"other": 1}'])
-def test_a_state_that_cannot_be_read_starts_nothing_and_takes_nothing_back(tmp_path: Path, content: str) -> None:
+async def test_a_state_that_cannot_be_read_starts_nothing_and_takes_nothing_back(tmp_path: Path, content: str) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
     file = tmp_path / "var" / "state" / "tools.json"
 
@@ -448,14 +450,14 @@ def test_a_state_that_cannot_be_read_starts_nothing_and_takes_nothing_back(tmp_p
         file.write_text(content, encoding="utf-8")
         return found
 
-    (warning,), still = running(path, scenario)
+    (warning,), still = await running(path, scenario)
     assert "which tools were added and removed cannot be read" in warning
     assert still == "unknown_tool"
     with pytest.raises(StateError, match="cannot be read"):
-        running(path, scenario)
+        await running(path, scenario)
 
 
-def test_another_process_of_the_project_follows(tmp_path: Path) -> None:
+async def test_another_process_of_the_project_follows(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
     async def scenario(first: Gateway) -> Any:
@@ -472,14 +474,14 @@ def test_another_process_of_the_project_follows(tmp_path: Path) -> None:
             await until(lambda: "own__version" in names(first))
             return found, names(first), added
 
-    found, first, added = running(path, scenario)
+    found, first, added = await running(path, scenario)
     assert found == (["added__spare", "own__slow"], 1, "unknown_tool")
     assert first == ["added__pay", "own__slow", "own__version"]
     assert changes(tmp_path).count(("tool_added", "added__spare", added.digest, "ok")) == 2
     assert changes(tmp_path).count(("tool_removed", "added__spare", added.digest, "ok")) == 2
 
 
-def test_a_call_under_way_ends_and_one_that_waits_for_a_person_never_begins(tmp_path: Path) -> None:
+async def test_a_call_under_way_ends_and_one_that_waits_for_a_person_never_begins(tmp_path: Path) -> None:
     asks = OPEN.replace("verdict: allow}]", "verdict: ask}]") + "approvals: {approvers: [user]}\n"
     path = written(tmp_path, MODULE, policy=asks)
     paid = []
@@ -507,13 +509,13 @@ def test_a_call_under_way_ends_and_one_that_waits_for_a_person_never_begins(tmp_
             waiter.get_loop().call_soon_threadsafe(module.MAY_END.set)
         return (await call).data, answer, outcome, await said(gateway, "own__slow")
 
-    data, answer, outcome, slow = running(path, scenario)
+    data, answer, outcome, slow = await running(path, scenario)
     assert (data, slow) == (7, "unknown_tool")
     assert isinstance(answer, Error) or (outcome is not None and outcome.status == "refused")
     assert paid == []
 
 
-def test_search_finds_what_was_added_and_no_more_what_was_removed(tmp_path: Path) -> None:
+async def test_search_finds_what_was_added_and_no_more_what_was_removed(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
     text = path.read_text(encoding="utf-8")
     path.write_text(text + "gateway: {search_above: 1}\n", encoding="utf-8")
@@ -531,12 +533,12 @@ def test_search_finds_what_was_added_and_no_more_what_was_removed(tmp_path: Path
         after = await search(gateway, "pay an invoice"), await search(gateway, "which version is it")
         return before, after, described["input_schema"]["required"]
 
-    before, after, required = running(path, scenario)
+    before, after, required = await running(path, scenario)
     assert before == ([], ["own__version"])
     assert (after[0], after[1], required) == (["added__pay"], [], ["cents"])
 
 
-def test_a_broken_edit_of_the_policy_holds_up_no_removal_and_no_addition(tmp_path: Path) -> None:
+async def test_a_broken_edit_of_the_policy_holds_up_no_removal_and_no_addition(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
     async def scenario(gateway: Gateway) -> Any:
@@ -545,10 +547,10 @@ def test_a_broken_edit_of_the_policy_holds_up_no_removal_and_no_addition(tmp_pat
         await gateway.tools.add(pay)
         return await said(gateway, "own__version"), await said(gateway, "added__pay", {"cents": 1}), names(gateway)
 
-    assert running(path, scenario) == ("unknown_tool", 1, ["added__pay", "own__slow"])
+    assert await running(path, scenario) == ("unknown_tool", 1, ["added__pay", "own__slow"])
 
 
-def test_a_project_with_a_source_of_that_name_keeps_it(tmp_path: Path) -> None:
+async def test_a_project_with_a_source_of_that_name_keeps_it(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN.replace("own__*", "added__*"))
     path.write_text(path.read_text(encoding="utf-8").replace("{own:", "{added:"), encoding="utf-8")
 
@@ -557,7 +559,7 @@ def test_a_project_with_a_source_of_that_name_keeps_it(tmp_path: Path) -> None:
             await gateway.tools.add(pay)
         return await said(gateway, "added__version")
 
-    assert running(path, scenario) == 1
+    assert await running(path, scenario) == 1
 
 
 class Counter:

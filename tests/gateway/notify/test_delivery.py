@@ -57,14 +57,11 @@ async def play(folder: Path, answers: list[Any], work: Callable[[World], Awaitab
     with receiver() as to:
         to.answers = answers
 
-        async def main() -> None:
-            world = World(folder, to, chance)
-            try:
-                await work(world)
-            finally:
-                await world.outbox.close()
-
-        await main()
+        world = World(folder, to, chance)
+        try:
+            await work(world)
+        finally:
+            await world.outbox.close()
 
 
 async def test_what_failed_is_sent_again_under_its_id_with_a_new_time_and_signature(tmp_path: Path) -> None:

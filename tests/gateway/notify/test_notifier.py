@@ -76,11 +76,8 @@ async def play(root: Path, to: Receiver, work: Work, policy: dict[str, Any] | No
     with upstream() as (seen, url):
         path = made(root, url, to, policy, **more)
 
-        async def main() -> None:
-            async with Gateway.load(path) as gateway, asyncio.timeout(120):
-                await work(gateway, seen)
-
-        await main()
+        async with Gateway.load(path) as gateway, asyncio.timeout(120):
+            await work(gateway, seen)
     return [dict(entry) for entry in entries(path.parent / "var" / "audit")]
 
 
@@ -203,27 +200,23 @@ async def test_a_webhook_that_hangs_or_fails_delays_and_loses_no_approval(tmp_pa
     await play(tmp_path, to, work)
 
 
-def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
+async def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
     tmp_path: Path, to: Receiver, toolgen: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with upstream() as (seen, url):
         policy = {"egress": {"allow": [url.removeprefix("http://")]}}
         path = made(tmp_path, url, to, policy)
 
-        async def main() -> str:
-            async with Gateway.load(path) as gateway, asyncio.timeout(60):
-                call_id = await ask(gateway)
-                (warning,) = await until(gateway.operations.warnings)
-                assert "1 to ops could not be delivered" in warning
-                assert gateway.operations.ready() == ()
-                text = (await gateway.operations.measured()).decode()
-                assert re.search(r"^toolgen_notifications_dead\{.*\} 1$", text, re.MULTILINE)
-                await decide(gateway, call_id)
-                assert (await gateway.approvals.calls.outcome(call_id, gateway.principal("bot"), 60)).status == "ok"  # type: ignore[union-attr]
-                await until(lambda: "2 to ops" in gateway.operations.warnings()[0])
-            return call_id
-
-        call_id = asyncio.run(main())
+        async with Gateway.load(path) as gateway, asyncio.timeout(60):
+            call_id = await ask(gateway)
+            (warning,) = await until(gateway.operations.warnings)
+            assert "1 to ops could not be delivered" in warning
+            assert gateway.operations.ready() == ()
+            text = (await gateway.operations.measured()).decode()
+            assert re.search(r"^toolgen_notifications_dead\{.*\} 1$", text, re.MULTILINE)
+            await decide(gateway, call_id)
+            assert (await gateway.approvals.calls.outcome(call_id, gateway.principal("bot"), 60)).status == "ok"  # type: ignore[union-attr]
+            await until(lambda: "2 to ops" in gateway.operations.warnings()[0])
         assert (to.got, len(seen.requests)) == ([], 1)
         refused = [one for one in entries(path.parent / "var" / "audit") if one["event"] == "notification"]
         assert [(one["call_id"], one["status"], one["code"]) for one in refused] == [
@@ -238,11 +231,8 @@ def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
         assert "2 messages to ops" in toolgen("notify", "retry", "ops", "--config", str(path)).out
         assert toolgen("notify", "retry", "opps", "--config", str(path)).code != 0
 
-        async def again() -> None:
-            async with Gateway.load(path):
-                assert len({one.id for one in await to.reached(2)}) == 2
-
-        asyncio.run(again())
+        async with Gateway.load(path):
+            assert len({one.id for one in await to.reached(2)}) == 2
 
 
 KILLED = """
@@ -286,12 +276,9 @@ async def test_a_gateway_killed_before_it_wrote_a_message_has_it_told_by_the_nex
         assert to.got == []
         assert not (path.parent / "var" / "state" / "notify.db").exists()
 
-        async def main() -> None:
-            async with Gateway.load(path):
-                await to.reached(1)
-            assert to.events() == [("approval_requested", call_id)]
-
-        await main()
+        async with Gateway.load(path):
+            await to.reached(1)
+        assert to.events() == [("approval_requested", call_id)]
 
 
 async def _reached(to: Receiver) -> None:
@@ -315,15 +302,12 @@ async def test_a_gateway_killed_while_it_sent_has_it_sent_again_under_the_same_i
         with started(path, "meanwhile") as (_, call_id):
             await _reached(to)
 
-        async def main() -> None:
-            outbox = SqliteOutbox(path.parent / "var" / "state" / "notify.db", Ahead())
-            claim = await outbox.claim("ops", 0.0)
-            await outbox.close()
-            assert claim is not None
-            assert (claim.message.id, claim.message.body) == (to.got[0].id, to.got[0].body)
-            assert (claim.message.call_id, claim.attempts) == (call_id, 1)
-
-        await main()
+        outbox = SqliteOutbox(path.parent / "var" / "state" / "notify.db", Ahead())
+        claim = await outbox.claim("ops", 0.0)
+        await outbox.close()
+        assert claim is not None
+        assert (claim.message.id, claim.message.body) == (to.got[0].id, to.got[0].body)
+        assert (claim.message.call_id, claim.attempts) == (call_id, 1)
 
 
 SOON = {
@@ -345,16 +329,12 @@ async def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_p
             path = made(tmp_path, url, to, SOON, state=f"redis://127.0.0.1:{server.port}/0")
             seal_of(seal_file(load_settings(path)))
 
-            async def main() -> list[str]:
-                async with Gateway.load(path) as one, Gateway.load(path) as two, asyncio.timeout(60):
-                    calls = [await ask(gateway, text) for gateway, text in ((one, "x"), (two, "y"))]
-                    await to.reached(6)
-                    for call_id in calls:
-                        await decide(two, call_id)
-                    await to.reached(8)
-                    return calls
-
-            calls = await main()
+            async with Gateway.load(path) as one, Gateway.load(path) as two, asyncio.timeout(60):
+                calls = [await ask(gateway, text) for gateway, text in ((one, "x"), (two, "y"))]
+                await to.reached(6)
+                for call_id in calls:
+                    await decide(two, call_id)
+                await to.reached(8)
     finally:
         server.stop()
     events = ("approval_requested", "approval_reminder", "approval_escalated", "approval_decided")
@@ -391,17 +371,13 @@ async def test_an_escalation_is_on_record_and_a_reminder_is_logged_where_nobody_
     with upstream() as (_, url):
         path = project(tmp_path / "project", url, {**POLICY, **SOON})
 
-        async def main() -> str:
-            async with Gateway.load(path) as gateway, asyncio.timeout(60):
-                call_id = await ask(gateway)
-                found = None
-                while found is None or not (found.approval.escalated and found.approval.reminded):
-                    await gateway.approvals.calls.news.changed(0.1)
-                    found = await gateway.approvals.calls.store.get(call_id)
-                assert found.status == "pending"
-            return call_id
-
-        call_id = await main()
+        async with Gateway.load(path) as gateway, asyncio.timeout(60):
+            call_id = await ask(gateway)
+            found = None
+            while found is None or not (found.approval.escalated and found.approval.reminded):
+                await gateway.approvals.calls.news.changed(0.1)
+                found = await gateway.approvals.calls.store.get(call_id)
+            assert found.status == "pending"
     assert f"call {call_id} of orders__send_mail still waits for a person" in caplog.messages
     record = [one for one in entries(path.parent / "var" / "audit") if one["event"] == "escalation"]
     assert [(one["call_id"], one["rule"]) for one in record] == [(call_id, "mail")]
@@ -416,19 +392,16 @@ async def test_two_gateways_over_one_redis_tell_each_event_once(tmp_path: Path, 
             path = made(tmp_path, url, to, state=f"redis://127.0.0.1:{server.port}/0")
             seal_of(seal_file(load_settings(path)))
 
-            async def main() -> None:
-                async with Gateway.load(path) as one, Gateway.load(path) as two, asyncio.timeout(120):
-                    calls = [await ask(gateway, f"m{number}") for number, gateway in enumerate((one, two) * 5)]
-                    for number, call_id in enumerate(calls):
-                        await decide((one, two)[number % 2], call_id, approve=number % 3 > 0)
-                    await to.reached(20)
-                    await until(lambda: one.monitoring.notifications.waiting == 0)  # type: ignore[union-attr]
-                    await until(lambda: two.monitoring.notifications.waiting == 0)  # type: ignore[union-attr]
-                    expected = [(event, one) for event in ("approval_requested", "approval_decided") for one in calls]
-                    assert sorted(to.events()) == sorted(expected)
-                    assert len({one.id for one in to.got}) == 20
-
-            await main()
+            async with Gateway.load(path) as one, Gateway.load(path) as two, asyncio.timeout(120):
+                calls = [await ask(gateway, f"m{number}") for number, gateway in enumerate((one, two) * 5)]
+                for number, call_id in enumerate(calls):
+                    await decide((one, two)[number % 2], call_id, approve=number % 3 > 0)
+                await to.reached(20)
+                await until(lambda: one.monitoring.notifications.waiting == 0)  # type: ignore[union-attr]
+                await until(lambda: two.monitoring.notifications.waiting == 0)  # type: ignore[union-attr]
+                expected = [(event, one) for event in ("approval_requested", "approval_decided") for one in calls]
+                assert sorted(to.events()) == sorted(expected)
+                assert len({one.id for one in to.got}) == 20
     finally:
         server.stop()
 

@@ -58,10 +58,6 @@ async def play(
 ) -> None:
     """Runs steps with so many gateways of one project, as its workers are."""
 
-    async def main(path: Path, seen: Upstream) -> None:
-        async with asyncio.timeout(120):
-            await opened([], path, seen)
-
     async def opened(urls: list[str], path: Path, seen: Upstream) -> None:
         if len(urls) == gateways:
             await steps(urls, seen, path)
@@ -70,7 +66,9 @@ async def play(
             await opened([*urls, url], path, seen)
 
     with upstream() as (seen, server):
-        await main(project(root / "p", server, {**POLICY, **policy}), seen)
+        path = project(root / "p", server, {**POLICY, **policy})
+        async with asyncio.timeout(120):
+            await opened([], path, seen)
 
 
 async def left(client: httpx.AsyncClient, seen: Upstream, path: str = HEALTH, **body: Any) -> str:

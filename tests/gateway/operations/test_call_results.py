@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
-from tests.gateway.clients import listening, run
+from tests.gateway.clients import listening
 from tests.gateway.devices import PHONE
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.operations.test_background_calls import http
@@ -47,13 +47,8 @@ def measure() -> dict[str, int]:
 Steps = Callable[[Gateway, str, Upstream], Awaitable[None]]
 
 
-def play(root: Path, policy: dict[str, Any], steps: Steps, **settings: Any) -> None:
+async def play(root: Path, policy: dict[str, Any], steps: Steps, **settings: Any) -> None:
     """Runs steps with one gateway of a project of the API, a function that draws, and a phone."""
-
-    async def main(path: Path, seen: Upstream) -> None:
-        async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            await steps(gateway, url, seen)
-            await close_peers()
 
     with upstream() as (seen, server):
         path = project(root / "p", server, policy, **settings)
@@ -63,7 +58,9 @@ def play(root: Path, policy: dict[str, Any], steps: Steps, **settings: Any) -> N
         written = json.loads(path.read_text(encoding="utf-8"))
         written["sources"] |= {"own": {"python": module}, "phone": {"device": "specs/phone.tools.yaml"}}
         path.write_text(json.dumps(written), encoding="utf-8")
-        run(main(path, seen))
+        async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
+            await steps(gateway, url, seen)
+            await close_peers()
 
 
 async def peer_of(kind: type[Peer], url: str, who: str = "bot") -> Peer:
@@ -93,7 +90,7 @@ async def answer(gateway: Gateway, call_id: str, note: str = "", *, approve: boo
 
 
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
-def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(tmp_path: Path, kind: type[Peer]) -> None:
+async def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(tmp_path: Path, kind: type[Peer]) -> None:
     async def steps(gateway: Gateway, url: str, seen: Upstream) -> None:
         peer, stranger = await peer_of(kind, url), await peer_of(kind, url, "bare")
         asked = await peer.ask("tools/call", **MAIL)
@@ -121,11 +118,11 @@ def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(tmp_path: P
         assert len(seen.requests) == 1
         assert json.loads(text(await read(peer)))["calls"][0]["state"] == "completed"
 
-    play(tmp_path, ASKS, steps)
+    await play(tmp_path, ASKS, steps)
 
 
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
-def test_a_no_and_its_reason_are_read_too(tmp_path: Path, kind: type[Peer]) -> None:
+async def test_a_no_and_its_reason_are_read_too(tmp_path: Path, kind: type[Peer]) -> None:
     async def steps(gateway: Gateway, url: str, seen: Upstream) -> None:
         peer = await peer_of(kind, url)
         await peer.ask("tools/call", **MAIL)
@@ -136,11 +133,11 @@ def test_a_no_and_its_reason_are_read_too(tmp_path: Path, kind: type[Peer]) -> N
         assert text(result).startswith("approval_denied: a person denied this call: not on Fridays")
         assert seen.requests == []
 
-    play(tmp_path, ASKS, steps)
+    await play(tmp_path, ASKS, steps)
 
 
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
-def test_the_answer_is_what_the_tool_itself_would_have_answered(tmp_path: Path, kind: type[Peer]) -> None:
+async def test_the_answer_is_what_the_tool_itself_would_have_answered(tmp_path: Path, kind: type[Peer]) -> None:
     async def steps(gateway: Gateway, url: str, _seen: Upstream) -> None:
         peer = await peer_of(kind, url)
         await peer.ask("tools/call", name="own__draw", arguments={})
@@ -149,11 +146,11 @@ def test_the_answer_is_what_the_tool_itself_would_have_answered(tmp_path: Path, 
         result = await read(peer, call_id=call_id, wait_s=60)
         assert result["content"] == [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]
 
-    play(tmp_path, ASKS, steps)
+    await play(tmp_path, ASKS, steps)
 
 
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
-def test_the_end_of_a_call_is_text_though_its_tool_lists_a_schema(tmp_path: Path, kind: type[Peer]) -> None:
+async def test_the_end_of_a_call_is_text_though_its_tool_lists_a_schema(tmp_path: Path, kind: type[Peer]) -> None:
     """Structured content goes with the schema that the called tool lists, and `get_call_result` lists none."""
 
     async def steps(gateway: Gateway, url: str, _seen: Upstream) -> None:
@@ -168,10 +165,10 @@ def test_the_end_of_a_call_is_text_though_its_tool_lists_a_schema(tmp_path: Path
         assert result["content"] == [{"type": "text", "text": '{"width":3}'}]
         assert "structuredContent" not in result
 
-    play(tmp_path, ASKS, steps)
+    await play(tmp_path, ASKS, steps)
 
 
-def test_arguments_are_checked_and_waiting_is_bounded(tmp_path: Path) -> None:
+async def test_arguments_are_checked_and_waiting_is_bounded(tmp_path: Path) -> None:
     async def steps(_gateway: Gateway, url: str, _seen: Upstream) -> None:
         peer = await peer_of(Peer, url)
         for wrong in ({"call_id": ""}, {"call_id": 5}, {"wait_s": 61}, {"wait_s": -1}, {"call_id": "x" * 129}):
@@ -179,10 +176,10 @@ def test_arguments_are_checked_and_waiting_is_bounded(tmp_path: Path) -> None:
         assert text(await read(peer, call_id="call_1", wait_s="0")).startswith("not_found:")  # "0" is taken for 0
         assert json.loads(text(await read(peer, call_id=None, wait_s=None))) == {"calls": []}
 
-    play(tmp_path, ASKS, steps)
+    await play(tmp_path, ASKS, steps)
 
 
-def test_rest_answers_at_once_and_with_the_status_of_the_call(tmp_path: Path) -> None:
+async def test_rest_answers_at_once_and_with_the_status_of_the_call(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, url: str, _seen: Upstream) -> None:
         async with http(url) as client:
             path = f"/v1/tools/{RESULT}/call"
@@ -197,7 +194,7 @@ def test_rest_answers_at_once_and_with_the_status_of_the_call(tmp_path: Path) ->
             unknown = await client.post(path, json={"arguments": {"call_id": "call_x"}})
             assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_found")
 
-    play(tmp_path, ASKS, steps)
+    await play(tmp_path, ASKS, steps)
 
 
 async def listed(client: httpx.AsyncClient) -> list[str]:
@@ -242,7 +239,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize(("policy", "settings", "shown"), LISTED)
-def test_it_is_listed_where_a_call_can_be_pending(
+async def test_it_is_listed_where_a_call_can_be_pending(
     tmp_path: Path, policy: dict[str, Any], settings: dict[str, Any], shown: bool
 ) -> None:
     async def steps(_gateway: Gateway, url: str, _seen: Upstream) -> None:
@@ -253,10 +250,10 @@ def test_it_is_listed_where_a_call_can_be_pending(
         peer = await peer_of(Peer, url)
         assert (RESULT in {tool["name"] for tool in (await peer.ask("tools/list"))["tools"]}) is shown
 
-    play(tmp_path, policy, steps, **settings)
+    await play(tmp_path, policy, steps, **settings)
 
 
-def test_it_is_listed_beside_the_tools_that_search_and_called_through_them(tmp_path: Path) -> None:
+async def test_it_is_listed_beside_the_tools_that_search_and_called_through_them(tmp_path: Path) -> None:
     async def steps(gateway: Gateway, url: str, _seen: Upstream) -> None:
         peer = await peer_of(Peer, url)
         names = {tool["name"] for tool in (await peer.ask("tools/list"))["tools"]}
@@ -274,10 +271,10 @@ def test_it_is_listed_beside_the_tools_that_search_and_called_through_them(tmp_p
             assert not result["isError"]
             assert '"ok":true' in text(result)
 
-    play(tmp_path, ASKS, steps, gateway={"search_above": 1})
+    await play(tmp_path, ASKS, steps, gateway={"search_above": 1})
 
 
-def test_a_device_that_is_asked_is_told_with_the_tool(tmp_path: Path) -> None:
+async def test_a_device_that_is_asked_is_told_with_the_tool(tmp_path: Path) -> None:
     policy = {"rules": [{"id": "p", "to": ["bot"], "tools": ["phone__ring"], "verdict": "allow"}]}
 
     async def steps(_gateway: Gateway, url: str, _seen: Upstream) -> None:
@@ -288,4 +285,4 @@ def test_a_device_that_is_asked_is_told_with_the_tool(tmp_path: Path) -> None:
         assert f"{RESULT} with call_id {one['call_id']} reads its end" in said
         assert text(await read(peer, call_id=one["call_id"], wait_s=0)) == said
 
-    play(tmp_path, policy, steps)
+    await play(tmp_path, policy, steps)

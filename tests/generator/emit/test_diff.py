@@ -496,11 +496,11 @@ def test_tables_of_one_name_in_two_schemas_are_two() -> None:
         return manifest(shop=info)
 
     assert words(compare(database("INT", ("old",)), database("TEXT", ("lower",), primary_key=("id",)))) == [
-        "breaking source shop: defines the function lower now, and a call that means a built-in one of that name is refused",
+        "breaking source shop: now defines the function lower; calls of a built-in function with that name are refused",
         "breaking source shop: column a.t.id is now TEXT (before: INT)",
         "compatible source shop: no longer defines the function old",
         "compatible source shop: table a.t has another primary key",
-        "compatible source shop: column b.t.id is never null now",
+        "compatible source shop: column b.t.id can no longer be null",
     ]
 
 

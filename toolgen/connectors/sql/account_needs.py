@@ -25,7 +25,7 @@ def needed_privileges(database: Database, scope: SqlScope) -> frozenset[TablePri
 
 
 def _of_table(table: Table, scope: TableScope, dialect: DialectName) -> set[TablePrivilege]:
-    """Reading takes the columns that are opened and those the row filter asks about; a masked one is never read."""
+    """Return the read privileges of a table: the open columns and the columns of the row filter. Masked columns are never read."""
     name = full_name(table)
     opened = visible_columns(table, scope, dialect)
     asked = columns_of(read_filter(scope.rows, dialect)[0], table, dialect) if scope.rows else ()
@@ -33,7 +33,7 @@ def _of_table(table: Table, scope: TableScope, dialect: DialectName) -> set[Tabl
     found = {TablePrivilege(table=name, privilege="SELECT", column=column) for column in read}
     for kind, privilege in _BY_COLUMN.items():
         if kind in scope.writes:
-            # No statement sets a column that the row filter asks about; a new row gets the principal's own value there.
+            # No statement sets a column of the row filter; in a new row the gateway fills in the principal's own value.
             set_by_statement = _settable(scope, opened, dialect) - {*asked}
             columns = set_by_statement | {*asked} if kind == "insert" else set_by_statement
             found |= {TablePrivilege(table=name, privilege=privilege, column=column) for column in columns}

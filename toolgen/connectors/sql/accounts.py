@@ -75,7 +75,7 @@ def _excess(rights: Rights, needed: frozenset[TablePrivilege], database: Databas
 def _beyond(
     grant: TablePrivilege, needed: frozenset[TablePrivilege], table: Table | None, owners: dict[str, str]
 ) -> Iterator[str]:
-    """The columns of a grant that are not needed; "" for a grant that has no use for any column."""
+    """Return the needless columns of a grant; "" for a grant without any needed column."""
     if grant.privilege == "USAGE":
         owner = owners.get(grant.table)
         if not any(need.table == owner and need.privilege == "INSERT" for need in needed):
@@ -111,8 +111,7 @@ def _lacking(rights: Rights, needed: frozenset[TablePrivilege]) -> list[AccountF
 
 
 def _unbounded(rights: Rights, location: ServerLocation) -> Iterator[AccountFinding]:
-    """Yield the resources that the account may use without limit, so that an agent's statements could exhaust the server's memory and
-    disk."""
+    """Yield the resources without a limit for the account, so that an agent's statements could exhaust the server's memory and disk."""
     for what in rights.unbounded:
         yield AccountFinding(
             code="memory",
@@ -133,7 +132,7 @@ def _cascading(database: Database, scope: SqlScope) -> list[AccountFinding]:
             done = "the policy opens with cascades: true" if entry.cascades else "such statements are refused"
             found.append(
                 AccountFinding(
-                    code="cascades", message=f"changing {name} sets off {_listed(own)}: {done}", too_much=False
+                    code="cascades", message=f"changing {name} triggers {_listed(own)}: {done}", too_much=False
                 )
             )
     return found

@@ -51,7 +51,7 @@ class SqlConnector(Connector):
         return ConfiguredSource(location=location, auth=auth, config=config)
 
     def location(self, given: str, root: Path, where: str) -> str:
-        """Return the URL of a database; that of a file is made absolute."""
+        """Return the URL of a database, with an absolute path for a file."""
         scheme, separator, path = given.partition(":///")
         if separator and path and is_file(given):
             return f"{scheme}:///{root / path}"
@@ -66,7 +66,7 @@ class SqlConnector(Connector):
         return Path(config.location).name if is_file(config.location) else config.location
 
     def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
-        """Return the URL of a database, also of a file that is one."""
+        """Return True for the URL of a database, or the path of a database file."""
         if "://" in spec:
             return "" if spec.startswith(("http://", "https://")) else spec
         began = head()
@@ -84,7 +84,7 @@ class SqlConnector(Connector):
         return read_database(config, password())
 
     def state(self, config: SourceConfig, password: Callable[[], str]) -> object:
-        """Return the schema's digest and its problems. Reading it is quick, while a database file changes with every row."""
+        """Return the schema's digest and its problems. Reading the schema is quick, while a database file changes with every row."""
         check_extra(config)
         from toolgen.connectors.sql.reading.read import read_sql  # noqa: PLC0415 - behind an extra
 
@@ -154,16 +154,16 @@ class SqlConnector(Connector):
         return SqlGuard()
 
     def preview_config(self, name: str, info: SourceInfo) -> SourceConfig:
-        """Return the configuration of a database that does not exist: a manifest does not say where its databases are."""
+        """Return the configuration of a placeholder database, because a manifest does not contain the location of its databases."""
         location = "" if info.database is None else preview_location(info.database.dialect)
         return SourceConfig(name=name, kind=self.kind, location=location)
 
 
 def check_extra(config: SourceConfig) -> None:
-    """Raise `ConfigError` if the reader of SQL is not installed. The message names the extra of the database's driver, which brings it."""
+    """Raise `ConfigError` if the SQL parser is not installed. The message names the extra of the database's driver, which includes it."""
     if find_spec("sqlglot") is None:
         engine = engine_of(config.location)
         extra = "sql" if engine is None else engine.extra
         raise ConfigError(
-            "what reads SQL is not installed", suggestion=f'install it with: pip install "toolgen[{extra}]"'
+            "the SQL parser is not installed", suggestion=f'install it with: pip install "toolgen[{extra}]"'
         )

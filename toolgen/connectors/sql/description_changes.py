@@ -33,7 +33,7 @@ def schema_changes(earlier: SourceInfo, later: SourceInfo) -> Iterator[BindingCh
         yield breaking("dialect", f"its dialect is now {new.dialect} (before: {old.dialect})")
     for name in sorted({*old.functions, *new.functions}):
         if name not in old.functions:
-            text = f"defines the function {name} now, and a call that means a built-in one of that name is refused"
+            text = f"now defines the function {name}; calls of a built-in function with that name are refused"
             yield breaking("function", text)
         elif name not in new.functions:
             yield compatible("function", f"no longer defines the function {name}")
@@ -76,7 +76,7 @@ def _column(name: str, old: Column, new: Column) -> Iterator[BindingChange]:
         yield breaking("column", f"column {name} is now {new.type or 'untyped'} (before: {old.type or 'untyped'})")
     if old.nullable != new.nullable:
         yield change(
-            new.nullable, "column", f"column {name} {'may be null now' if new.nullable else 'is never null now'}"
+            new.nullable, "column", f"column {name} {'may now be null' if new.nullable else 'can no longer be null'}"
         )
     if old.comment != new.comment:
         yield compatible("column", f"column {name} has another comment")

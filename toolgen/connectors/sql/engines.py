@@ -1,6 +1,6 @@
-"""Engines of SQL databases: a line for each. What toolgen knows about one is the record in its module of `dialects/`.
+"""Engines of SQL databases, one line each. The record of an engine is in its module of `dialects/`.
 
-Nothing here needs the reader of SQL, so that a project can be read without it.
+This module needs no SQL parser, so that a project can be loaded without it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["ENGINES", "SqlEngine", "engine_of", "is_file", "location_of", "previ
 
 
 class SqlEngine(Struct, frozen=True, kw_only=True):
-    """Engine: its dialect, the schemes of its locations, the port of its servers or 0 for files, and the extra that brings its driver.
+    """Engine: its dialect, the schemes of its locations, the port of its servers or 0 for files, and the extra with its driver.
 
-    `module` has its record as `DIALECT`. Files of the engine have the bytes `signature` at a place.
+    `module` has its record as `DIALECT`. Files of the engine have the bytes `signature` at an offset.
     """
 
     name: DialectName
@@ -60,14 +60,14 @@ def location_of(text: str) -> Location:
 
 
 def is_file(location: str) -> bool:
-    """Return True for the URL of a database that is a file, and no server's."""
+    """Return True for the URL of a database file."""
     engine = engine_of(location)
     return engine is not None and not engine.port
 
 
 def preview_location(dialect: DialectName) -> str:
-    """Return the URL of a database of a dialect that does not exist. Raises `ConfigError` for an unknown dialect."""
+    """Return the URL of a placeholder database of a dialect. Raises `ConfigError` for an unknown dialect."""
     engine = ENGINES.get(dialect)
     if engine is None:
-        raise ConfigError(f"SQL of the dialect {bounded(dialect, 20)!r} is not understood")
+        raise ConfigError(f"the SQL dialect {bounded(dialect, 20)!r} is not supported")
     return f"{engine.schemes[0]}://{'preview@preview' if engine.port else ''}/preview"

@@ -15,7 +15,7 @@ from toolgen.model.sql_scope import SqlScope
 
 __all__ = ["account_hints", "fitting_account", "limit_statement"]
 
-_PROCESSES = 5  # of gateways that use an account at once, each with its pool
+_PROCESSES = 5  # number of gateways that use an account at once, each with its own pool
 _PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
@@ -65,7 +65,7 @@ def account_hints(location: ServerLocation, database: Database, scope: SqlScope,
         table = find_table(database, name)
         if entry.rows is not None and table is not None:
             where = f"{full_name(table)}: rows where {entry.rows}"
-            yield f"{where}; the gateway adds this itself, {statements.rows} can hold it in the database too"
+            yield f"{where}; the gateway adds this condition, and {statements.rows} can enforce it in the database too"
 
 
 def _on_table(

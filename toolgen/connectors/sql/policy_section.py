@@ -1,6 +1,6 @@
-"""The `sql:` section of a policy: one source's scope, and what redaction and `sensitive:` mean for its columns.
+"""The `sql:` section of a policy: one source's scope, and the effect of redaction and `sensitive:` on its columns.
 
-Imported where a policy has such a section: the reader of SQL is a quarter of what a gateway without databases needs to start.
+Imported only for a policy with such a section: the SQL parser takes a quarter of the start time of a gateway without databases.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SqlSection:
         path = ("sql", source)
         if database.dialect not in ENGINES:
             raise PolicyError(
-                f"SQL of the dialect {bounded(database.dialect, 20)!r} is not understood",
+                f"the SQL dialect {bounded(database.dialect, 20)!r} is not supported",
                 where=document.where(*path),
                 suggestion="run `toolgen build` with this version",
             )
@@ -94,19 +94,19 @@ class SqlSection:
 
 
 def _filter(rows: str | RowsShape | msgspec.UnsetType) -> str | None:
-    """The condition of `rows:`; None for a note alone, as where the database itself hides rows."""
+    """Return the condition of `rows:`; None for only a note, for a database that itself hides rows."""
     given = rows.where if isinstance(rows, RowsShape) else rows
     return None if isinstance(given, msgspec.UnsetType) else given
 
 
 def _unsampled(table: Table | None, named: Iterable[str | None]) -> frozenset[str]:
-    """The columns that are sensitive: all of them for None."""
+    """Return the sensitive columns: all of them for None."""
     sensitive = {column.casefold() for column in named if column is not None}
     columns = table.columns if table is not None else ()
     return frozenset(column.name for column in columns if None in named or column.name.casefold() in sensitive)
 
 
 def _masks(table: Table | None, masks: Mapping[str, str]) -> Mapping[str, str]:
-    """The masks of one table's columns, by the columns' own spelling."""
+    """Return the masks of one table's columns, by the columns' own spelling."""
     columns = table.columns if table is not None else ()
     return {column.name: masks[column.name.casefold()] for column in columns if column.name.casefold() in masks}

@@ -30,18 +30,18 @@ def read_location(written: str, entry: SourceEntry) -> tuple[str, dict[str, Any]
     auth, where = entry.auth, entry.where()
     location, password = part_password(written)
     if password and auth:
-        raise ConfigError("the password stands both in the location and under auth:", where=where)
+        raise ConfigError("the password is both in the location and under auth:", where=where)
     if unknown := auth.keys() - {"password"}:
         raise ConfigError(f"auth: of a database takes password alone, and not {short(min(unknown))}", where=where)
     if auth and (not isinstance(auth["password"], str) or is_file(location)):
         raise ConfigError("auth: password: is one value, of a database that is a server", where=where)
     if password and entry.anonymous:
-        raise ConfigError("auth: none stands beside a password in the location", where=where)
+        raise ConfigError("auth: none contradicts the password in the location", where=where)
     return location, {"password": password} if password else dict(auth)
 
 
 def read_queries(keys: SqlKeys, entry: SourceEntry) -> tuple[QueryFiles, ...]:
-    """Return the globs of named queries. A build looks for the files: a gateway serves what was built."""
+    """Return the globs of named queries. A build searches the files: a gateway serves the built tools."""
     given = keys.queries
     if given is False:
         return ()

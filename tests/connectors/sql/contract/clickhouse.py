@@ -18,7 +18,14 @@ from toolgen.connectors.sql.dialects.costs import COMMON, OPERATORS, Cost, table
 from toolgen.connectors.sql.dialects.record import Dialect, words
 from toolgen.connectors.sql.engines import SqlEngine
 from toolgen.connectors.sql.execution.commit_state import CommitState
-from toolgen.connectors.sql.execution.engine_errors import UNKNOWN, Reason, failed, not_a_change, timed_out, told
+from toolgen.connectors.sql.execution.engine_errors import (
+    UNKNOWN,
+    Reason,
+    failed,
+    failure_with_advice,
+    not_a_change,
+    timed_out,
+)
 from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector
 from toolgen.connectors.sql.execution.statement_watch import StatementWatch
 from toolgen.connectors.sql.reading.schema import ReadSchema, Relation, assembled
@@ -44,11 +51,11 @@ _SETTINGS: Final = " SETTINGS max_memory_usage = 200000000, max_threads = 2, max
 _REASONS: Final = (
     ("UNKNOWN_FUNCTION", Reason("a function does not exist", "check its name", ("function",))),
     ("ILLEGAL_TYPE", Reason("a function does not take these types", "cast the arguments", ("types",))),
-    ("DIVISION", Reason("something is divided by zero", "use nullIf(divisor, 0)")),
-    ("CANNOT_PARSE", Reason("a value cannot be read as the type it is used as", "compare as text", ("types",))),
+    ("DIVISION", Reason("division by zero", "use nullIf(divisor, 0)")),
+    ("CANNOT_PARSE", Reason("a value cannot be converted to the required type", "compare as text", ("types",))),
     (
         "MEMORY_LIMIT",
-        Reason("the statement needs more memory than it may use", "ask for less", (), "response_too_large"),
+        Reason("the statement exceeds its memory limit", "ask for less", (), "response_too_large"),
     ),
 )
 
@@ -114,7 +121,7 @@ def _explained(text: str, statement: Statement, watch: StatementWatch) -> Failed
     if watch.stop() or "TIMEOUT_EXCEEDED" in text:
         return timed_out(statement)
     if reason := next((reason for word, reason in _REASONS if f"({word}" in text), None):
-        return told(reason, statement)
+        return failure_with_advice(reason, statement)
     return failed(
         "sql_failed", "the database does not accept the statement", UNKNOWN.suggestion, Delivery(sql=statement.sql)
     )

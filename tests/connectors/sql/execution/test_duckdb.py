@@ -179,9 +179,9 @@ async def test_a_file_that_is_gone_or_none_is_a_failure_and_makes_none(tmp_path:
 
 
 ERRORS = [
-    ("SELECT name::INT FROM customers", "a value cannot be read as the type it is used as"),
+    ("SELECT name::INT FROM customers", "a value cannot be converted to the required type"),
     ("SELECT missing FROM customers", "a column or a function for these argument types is not found"),
-    ("SELECT * FROM missing", "something the statement names is not in the database as it was built from"),
+    ("SELECT * FROM missing", "a name in the statement does not exist in the database any more"),
 ]
 
 

@@ -194,8 +194,8 @@ async def test_quotes_and_backslashes_mean_what_the_guard_reads(location: str) -
 
 
 ERRORS = [
-    ("SELECT missing FROM customers", "a column, or its number in ORDER BY or GROUP BY, is not there"),
-    ("SELECT (SELECT id FROM customers)", "a subquery gives more than one row where one belongs"),
+    ("SELECT missing FROM customers", "a column, or a column number in ORDER BY or GROUP BY, does not exist"),
+    ("SELECT (SELECT id FROM customers)", "a subquery returns more than one row where one is allowed"),
     ("SELECT 18446744073709551615 * id FROM customers", "a number is out of range"),
     ("SELECT name FROM customers WHERE name REGEXP '['", None),
 ]

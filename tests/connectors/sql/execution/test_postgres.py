@@ -244,10 +244,10 @@ async def test_a_function_that_stands_in_for_a_built_in_one_is_not_called() -> N
 
 
 ERRORS = [
-    ("SELECT name::int FROM customers", "a value cannot be read as the type it is used as"),
-    ("SELECT 1 / (id - id) FROM customers", "something is divided by zero"),
-    ("SELECT missing FROM customers", "a column, or its number in ORDER BY or GROUP BY, is not there"),
-    ("SELECT (SELECT id FROM customers)", "a subquery gives more than one row where one belongs"),
+    ("SELECT name::int FROM customers", "a value cannot be converted to the required type"),
+    ("SELECT 1 / (id - id) FROM customers", "division by zero"),
+    ("SELECT missing FROM customers", "a column, or a column number in ORDER BY or GROUP BY, does not exist"),
+    ("SELECT (SELECT id FROM customers)", "a subquery returns more than one row where one is allowed"),
     ("SELECT 'a' + ARRAY[1]", None),
     ("SELECT regexp_replace(name, '[', '') FROM customers", "a regular expression is malformed"),
 ]

@@ -186,7 +186,7 @@ FAILING = [
         "a sum or product is too large for an integer",
     ),
     ("SELECT substr('a')", "sql_failed", "a function was called with the wrong number of arguments"),
-    ("SELECT id FROM orders WHERE count(*) > 1", "sql_failed", "an aggregate stands where it may not"),
+    ("SELECT id FROM orders WHERE count(*) > 1", "sql_failed", "an aggregate is not allowed in its place"),
     (
         "SELECT id FROM orders UNION SELECT 1, 2",
         "sql_failed",

@@ -69,7 +69,7 @@ def test_gathered_values_leave_the_server_small(dialect: str, tmp_path: Path) ->
     def judge(one: Asked, taken: Taken) -> None:
         if taken.memory > _MEMORY:
             faults.append(f"{taken.memory >> 20} MB: {one.sql}")
-        if dialect == "postgres" and not taken.answer.startswith("response_too_large: the statement gathers"):
+        if dialect == "postgres" and not taken.answer.startswith("response_too_large: the statement aggregates"):
             faults.append(f"{taken.answer}: {one.sql}")
 
     with engine(dialect, tmp_path) as private:

@@ -422,10 +422,10 @@ def allowed_in(dialect: str, sql: str) -> Statement:
 @pytest.mark.parametrize(
     ("dialect", "sql", "advice"),
     [
-        ("sqlite", "SELECT id FROM customers WHERE", "behind WHERE"),
-        ("sqlite", "SELECT id FROM customers LIMIT 5 OFFSET", "behind OFFSET"),
+        ("sqlite", "SELECT id FROM customers WHERE", "after WHERE"),
+        ("sqlite", "SELECT id FROM customers LIMIT 5 OFFSET", "after OFFSET"),
         ("postgres", "SELECT (id FROM customers", "close every parenthesis"),
-        ("postgres", "SELECT id)) FROM customers", "closes nothing"),
+        ("postgres", "SELECT id)) FROM customers", "unmatched closing"),
         ("duckdb", "SELECT TOP 5 id FROM customers", "LIMIT"),
         ("sqlite", "SELECT 'abc FROM customers", "quote texts with '"),
         ("mysql", "SELECT 'abc FROM customers", "names with `"),

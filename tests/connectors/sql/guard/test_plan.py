@@ -29,7 +29,7 @@ def test_a_query_has_its_parameters_and_columns(
         ("SELECT id, count(*) FROM orders", "column 2 of the result has no name"),
         ("SELECT 1 + 1 FROM orders", "column 1 of the result has no name"),
         ("SELECT id, id FROM orders", "two columns are called id"),
-        ("SELECT * FROM orders", "* would give each caller other columns"),
+        ("SELECT * FROM orders", "* could return different columns for each caller"),
         ("SELECT id FROM orders WHERE id = ?", "the placeholders are not written as :name"),
     ],
 )

@@ -19,13 +19,13 @@ class _Records(dict[str, Dialect]):
 
 
 RECORDS: Final[Mapping[str, Dialect]] = MappingProxyType(_Records())
-"""Records of dialects by name. Those of `ENGINES` are all loaded, any later one when it is asked for."""
+"""Records of dialects by name. Those of `ENGINES` are loaded together, a later one at its first use."""
 
 _Value = TypeVar("_Value")
 
 
 class ByDialect(dict[str, _Value], Generic[_Value]):
-    """Values that `make` gives for the records of dialects, made when they are first asked for."""
+    """Values of `make` for the records of dialects, created at first use."""
 
     def __init__(self, make: Callable[[Dialect], _Value]) -> None:
         super().__init__()

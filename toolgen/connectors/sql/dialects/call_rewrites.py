@@ -1,4 +1,4 @@
-"""Token rewrites of calls that the parser takes for something else."""
+"""Token rewrites of calls that the parser misreads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _KEYS: Final = frozenset({"VALUE", "KEY", "ABSENT", "RETURNING"})
 
 
 def enclose_ordered_arrows(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Puts parentheses around `a -> 'b'` in `jsonb_agg(a -> 'b' ORDER BY c)`: the parser takes it for a lambda, which has no order."""
+    """Enclose `a -> 'b'` in `jsonb_agg(a -> 'b' ORDER BY c)` in parentheses: the parser reads it as a lambda, which cannot have ORDER
+    BY.
+    """
     ends: dict[int, int] = {}
     for place, token in enumerate(tokens):
         first = place - 1
@@ -47,7 +49,7 @@ def _ends_an_argument(kind: TokenType) -> bool:
 
 
 def is_standard_json(tokens: Sequence[Token], first: int) -> bool:
-    """True for arguments of JSON_OBJECT in the form of the standard: `'a': 1`, `KEY 'a' VALUE 1`, `RETURNING text`."""
+    """Return True for arguments of JSON_OBJECT in the syntax of the standard: `'a': 1`, `KEY 'a' VALUE 1`, `RETURNING text`."""
     depth = 0
     for token in tokens[first:]:
         kind = token.token_type
@@ -55,12 +57,12 @@ def is_standard_json(tokens: Sequence[Token], first: int) -> bool:
             return True
         depth += (kind in _OPENING) - (kind in _CLOSING)
         if depth < 0:
-            return token is tokens[first]  # without any
+            return token is tokens[first]  # without arguments
     return False
 
 
 def spell_out_characters(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`CHAR(65 USING utf8mb4)` as `CONVERT(CHAR(65) USING utf8mb4)`, `SUBSTR(x FROM 2 FOR 1)` as `SUBSTRING(x FROM 2 FOR 1)`.
+    """Rewrite `CHAR(65 USING utf8mb4)` as `CONVERT(CHAR(65) USING utf8mb4)`, `SUBSTR(x FROM 2 FOR 1)` as `SUBSTRING(x FROM 2 FOR 1)`.
 
     https://dev.mysql.com/doc/refman/8.4/en/string-functions.html
     """
@@ -80,7 +82,9 @@ def spell_out_characters(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def rename_list_functions(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`apply(l, lambda x: …)` and `filter(l, lambda x: …)` as `list_apply` and `list_filter`: both are words of the grammar too."""
+    """Rename `apply(l, lambda x: …)` and `filter(l, lambda x: …)` to `list_apply` and `list_filter`: both are also keywords of the
+    grammar.
+    """
     for place, token in enumerate(tokens):
         name = _LISTS.get(token.text.upper(), "") if token.token_type is not TokenType.STRING else ""
         aggregate = place > 0 and tokens[place - 1].token_type in _CLOSING
@@ -89,8 +93,8 @@ def rename_list_functions(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def separate_by_commas(tokens: Sequence[Token], function: str, words: Sequence[str]) -> Iterator[Token]:
-    """`overlay(x PLACING y FROM 2 FOR 1)` as `overlay(x, y, 2, 1)`, for words that the parser does not read."""
-    depths: list[bool] = []  # for each bracket that is open: whether it is that of the function
+    """Rewrite `overlay(x PLACING y FROM 2 FOR 1)` as `overlay(x, y, 2, 1)`, for keywords that the parser does not support."""
+    depths: list[bool] = []  # for each open bracket: True if it belongs to the function
     for place, token in enumerate(tokens):
         kind = token.token_type
         if kind in _OPENING:
@@ -110,7 +114,7 @@ def _is_called(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _end(tokens: Sequence[Token], first: int, ends: Callable[[TokenType], bool]) -> int:
-    """Position of the token that ends what begins at `first`, within the bracket around it; 0 for none."""
+    """Return the position of the token that ends the expression at `first`, within the bracket around it; 0 if there is none."""
     depth = 0
     for place in range(first, len(tokens)):
         kind = tokens[place].token_type

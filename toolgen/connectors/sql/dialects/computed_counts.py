@@ -1,7 +1,7 @@
-"""Computed counts: `repeat('#', n)` is bounded where the engine works it out.
+"""Computed counts: `repeat('#', n)` gets a bound that the engine checks during execution.
 
-A count that is not written out could be any number, and the engine would make a text of that length at once. The count is put into an
-expression that has the same value up to about 1,000 and fails beyond: an error in place of a large text, and never another text.
+A computed count could be any number, and the engine would immediately make a text of that length. The count is replaced by an expression
+with the same value up to about 1,000 and an error above: an error instead of a large text, and never another text.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _Wrap = Callable[[exp.Expr], exp.Expr]
 
 
 class CountForm(Struct, frozen=True, kw_only=True):
-    """Form of a bounded count in one dialect: `wrap` makes it, and `number` is what its count is multiplied with and divided by.
+    """Form of a bounded count in one dialect: `wrap` builds it, and its count is multiplied with `number` and divided by it.
 
-    The product fits into the type up to `largest`. `places`: where functions have their count, by the names of their calls.
+    The product fits into the type up to `largest`. `places` are the positions of counts by the names of functions.
     """
 
     number: str
@@ -34,7 +34,7 @@ class CountForm(Struct, frozen=True, kw_only=True):
 
 
 def _small(count: exp.Expr) -> exp.Cast:
-    """`(n * 32)::smallint`, which is out of range for n beyond 1,023."""
+    """Return `(n * 32)::smallint`, which is out of range for n beyond 1,023."""
     product = exp.Mul(this=count, expression=exp.Literal.number(32))
     return exp.Cast(this=exp.Paren(this=product), to=exp.DataType(this=exp.DType.SMALLINT, nested=False))
 
@@ -44,7 +44,7 @@ def _small_in_postgres(count: exp.Expr) -> exp.Expr:
 
 
 def _small_in_duckdb(count: exp.Expr) -> exp.Expr:
-    """With a cast, as DuckDB multiplies a small type with a number in that type."""
+    """Return the count with a cast, because DuckDB multiplies a small type with a number in that type."""
     whole = exp.Cast(this=count, to=exp.DataType(this=exp.DType.BIGINT, nested=False))
     return exp.IntDiv(this=_small(whole), expression=exp.Literal.number(32))
 
@@ -53,7 +53,7 @@ _LARGE: Final = "9223372036854775"
 
 
 def _product(count: exp.Expr) -> exp.Expr:
-    """`CAST(n AS SIGNED) * 9223372036854775 DIV 9223372036854775`, which is out of range for n beyond 1,000."""
+    """Return `CAST(n AS SIGNED) * 9223372036854775 DIV 9223372036854775`, which is out of range for n beyond 1,000."""
     whole = exp.Cast(this=count, to=exp.DataType(this=exp.DType.BIGINT, nested=False))
     product = exp.Mul(this=whole, expression=exp.Literal.number(_LARGE))
     return exp.IntDiv(this=product, expression=exp.Literal.number(_LARGE))
@@ -67,13 +67,13 @@ SMALL_COUNTS: Final = MappingProxyType(
         "duckdb": CountForm(number="32", largest=1_023, wrap=_small_in_duckdb),
     }
 )
-"""Counts of PostgreSQL and DuckDB, whose casts fail for a number that does not fit."""
+"""Counts of PostgreSQL and DuckDB, whose casts fail for an overflow."""
 MYSQL_COUNTS: Final = CountForm(number=_LARGE, largest=1_000, wrap=_product)
-"""Counts of MySQL and MariaDB, where products fail that have no 64 bits."""
+"""Counts of MySQL and MariaDB, whose products fail for more than 64 bits."""
 
 
 def bound_counts(form: CountForm) -> Callable[[exp.Expr], None]:
-    """Returns the rewrite that bounds each count of a tree that is not a number, a placeholder or bounded already."""
+    """Return the rewrite that bounds each count of a tree, except numbers, placeholders and bounded counts."""
 
     def rewrite(root: exp.Expr) -> None:
         for call in list(root.find_all(exp.Anonymous)):
@@ -88,7 +88,7 @@ def bound_counts(form: CountForm) -> Callable[[exp.Expr], None]:
 
 
 def _is_computed(count: exp.Expr) -> bool:
-    """Return True if a count has to be computed: not a number, not a negative number, and not the smallest of several."""
+    """Return True if a count must be computed: not a number, not a negative number, and not the smallest of several numbers."""
     if isinstance(count, exp.Anonymous):
         return str(count.this).lower() != f"{CALL}least"
     negative = isinstance(count, exp.Neg) and isinstance(count.this, exp.Literal)
@@ -96,7 +96,7 @@ def _is_computed(count: exp.Expr) -> bool:
 
 
 def bounded_count(count: exp.Expr | None) -> int:
-    """The largest value of a count in one of the forms that fail beyond it; 0 for any other expression."""
+    """Return the largest value of a count in a bounded form; 0 for any other expression."""
     if not isinstance(count, (exp.Div, exp.IntDiv)) or not isinstance(count.expression, exp.Literal):
         return 0
     number, product = count.expression.name, count.this

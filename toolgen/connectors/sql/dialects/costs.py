@@ -1,7 +1,7 @@
-"""Cost of a function or operator: how large its result is at most, and how much work and memory it takes, by the sizes of its arguments.
+"""Cost of a function or operator: the maximum size of its result, its work and its memory, by the sizes of its arguments.
 
 Sizes are bytes, work is nanoseconds on a slow machine. The numbers were measured with the largest arguments that the guard allows and
-rounded up; a test generates calls of every function and holds the engines to them.
+rounded up; a test generates calls of every function and compares the engines with them.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from msgspec import Struct
 __all__ = ["COMMON", "OPERATORS", "Cost", "Costs", "Result", "table"]
 
 Result: TypeAlias = Literal[
-    "scalar",  # a number, a date, a truth value
+    "scalar",  # a number, a date, a boolean
     "digest",  # a short text
-    "one",  # one of the arguments, as it is
-    "top",  # one of the arguments, or a list of as many as a number behind them says
-    "bits",  # a text of bits, as many as the second and third argument are apart
-    "sum",  # all of the arguments together
-    "repeat",  # the first as often as the number says
-    "pad",  # the first, with as many characters as the number says
-    "space",  # as many characters as the number says
-    "series",  # as many elements as the number says
-    "replace",  # the first, in which each of the second becomes the third
-    "insert",  # the first, in which each character becomes the third
+    "one",  # one of the arguments, unchanged
+    "top",  # one of the arguments, or a list with the length of a number behind them
+    "bits",  # a text of bits, with the length of the difference of the second and third argument
+    "sum",  # the sum of all arguments
+    "repeat",  # the first, repeated as often as the number
+    "pad",  # the first, with the number of characters
+    "space",  # the number of characters
+    "series",  # the number of elements
+    "replace",  # the first, with each occurrence of the second replaced by the third
+    "insert",  # the first, with each character replaced by the third
     "wrap",  # the largest, with the last around each word
-    "join",  # the first, with the second behind each character
+    "join",  # the first, with the second after each character
     "join_rest",  # the others, with the first between them
-    "template",  # the first, in which each place is one of the others, or has a width
-    "map",  # for each element of the first, the second
-    "filter",  # a part of the first, while the second is made for each of its elements
+    "template",  # the first, with each placeholder replaced by another argument or padded to a width
+    "map",  # the second, for each element of the first
+    "filter",  # a part of the first, while the second is computed for each of its elements
     "gather",  # values of many rows
     "collect",  # a JSON document of values of many rows
-    "document",  # a JSON document with the arguments in it
-    "json",  # a part of a JSON document, or all of it with the other arguments in it
-    "indent",  # a JSON document with spaces before each part, as many as it is deep
-    "power",  # a number with as many digits as the exponent gives it
+    "document",  # a JSON document that contains the arguments
+    "json",  # a part of a JSON document, or all of it including the other arguments
+    "indent",  # a JSON document with indentation by its depth
+    "power",  # a number with digits by the exponent
     "factorial",  # a number with the digits of a factorial
-    "fill",  # the first, as often as the sizes behind it say
-    "cast",  # the argument as another type
+    "fill",  # the first, repeated as the following sizes say
+    "cast",  # the argument converted to another type
 ]
 """Rule for the size of a result."""
 
@@ -49,13 +49,13 @@ Result: TypeAlias = Literal[
 class Cost(Struct, frozen=True, kw_only=True):
     """Bound on one call.
 
-    `factor`: bytes of the result for each byte that the rule gives. `count`: place of the argument that is the rule's number.
-    `work`: nanoseconds for each byte of the arguments and the result together. `pairs`: nanoseconds for each pair of a byte of the first
-    argument and a byte of another, which is looked up in it. `square`: nanoseconds for each pair of bytes of the largest argument.
-    `memory`: bytes that are held for each byte of the arguments or of the result, whichever is larger.
-    `pair_memory`: bytes for each pair of bytes of the two largest arguments, if the largest is a text that the statement makes.
-    `pattern`: place of an argument that is a regular expression. `compiling`: bytes for each of its characters, for an engine that makes an
-    automaton of it; without them, the engine backtracks. `path`: place of one that is a jsonpath.
+    `factor`: bytes of the result for each byte of the rule. `count`: position of the argument that is the rule's number. `work`:
+    nanoseconds for each byte of the arguments and the result together. `pairs`: nanoseconds for each pair of a byte of the first argument
+    and a byte of another, which is searched in it. `square`: nanoseconds for each pair of bytes of the largest argument. `memory`: bytes of
+    memory for each byte of the arguments or of the result, whichever is larger. `pair_memory`: bytes for each pair of bytes of the two
+    largest arguments, if the largest is a text that the statement makes. `pattern`: position of a regular expression among the arguments.
+    `compiling`: bytes for each of its characters, for an engine that makes an automaton of it; without them, the engine backtracks. `path`:
+    position of a jsonpath.
     """
 
     result: Result = "scalar"
@@ -75,7 +75,7 @@ Costs: TypeAlias = Mapping[str, Cost]
 
 
 def table(*groups: Iterable[tuple[Cost, str]]) -> Costs:
-    """Costs by name, of groups of names that share one. A later group takes the place of an earlier one."""
+    """Return costs by name, from groups of names with one cost. A later group replaces an earlier one."""
     return MappingProxyType({name: cost for group in groups for cost, names in group for name in names.split()})
 
 
@@ -93,7 +93,7 @@ COMMON: Final = (
     (Cost(result="join_rest"), "concat_ws"),
     (Cost(result="replace", pairs=1.2), "replace"),
 )
-"""Functions that all dialects have."""
+"""Functions of all dialects."""
 
 _FREE: Final = Cost(result="one", work=0, memory=0)
 

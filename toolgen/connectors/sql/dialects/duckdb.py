@@ -69,7 +69,9 @@ _NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
 def _select_from_statement(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`PIVOT t … ORDER BY x` is `SELECT * FROM (PIVOT t …) ORDER BY x`, and so are UNPIVOT and SUMMARIZE, with WITH before them or not."""
+    """Rewrite `PIVOT t … ORDER BY x` as `SELECT * FROM (PIVOT t …) ORDER BY x`, and likewise UNPIVOT and SUMMARIZE, with or without
+    WITH.
+    """
     begin = _statement_place(tokens)
     first = tokens[begin]
     if first.token_type not in _STATEMENTS:
@@ -106,7 +108,7 @@ def _statement_end(tokens: Sequence[Token], begin: int) -> int:
 
 
 def _summarize_queries(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`SUMMARIZE t` is `SUMMARIZE SELECT * FROM t`."""
+    """Rewrite `SUMMARIZE t` as `SUMMARIZE SELECT * FROM t`."""
     for index, token in enumerate(tokens):
         yield token
         following = tokens[index + 1] if index + 1 < len(tokens) else None
@@ -124,7 +126,7 @@ def _like(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def _column_arguments(root: exp.Expr) -> None:
-    """Make columns of names in `f(name).g()` and `[name].g()`, and bare names of the variables of lambdas, as the parser does elsewhere."""
+    """Convert names in `f(name).g()` and `[name].g()` to columns, and variables of lambdas to bare names, as the parser does elsewhere."""
     for call in root.find_all(exp.Anonymous, exp.Array):
         for argument in list(call.expressions):
             if isinstance(argument, exp.Identifier) and not is_variable(argument):
@@ -139,9 +141,9 @@ def _column_arguments(root: exp.Expr) -> None:
 
 
 def _extract_fields(root: exp.Expr) -> None:
-    """Makes `x.field` of a lambda's variable `struct_extract(x, 'field')`.
+    """Rewrite `x.field` of a lambda's variable as `struct_extract(x, 'field')`.
 
-    DuckDB takes a table or a column of the name x before the variable where a point follows.
+    If a dot follows, DuckDB prefers a table or a column with the name x to the variable.
     """
     for dot in reversed(list(root.find_all(exp.Dot))):
         fields: list[exp.Expr] = []
@@ -160,7 +162,7 @@ def _extract_fields(root: exp.Expr) -> None:
 
 
 def is_variable(name: exp.Expr) -> bool:
-    """Return True for a variable of a lambda around it, which the parser leaves a bare name."""
+    """Return True for a variable of an enclosing lambda, which the parser leaves as a bare name."""
     function = name.find_ancestor(exp.Lambda)
     while function is not None:
         if any(variable.name == name.name for variable in function.expressions):
@@ -184,7 +186,7 @@ _QUALIFIERS: Final = {
 
 
 def _qualify_by_names(root: exp.Expr) -> None:
-    """Makes `current_date.x` the column x of what is called current_date: a function without parentheses has no fields."""
+    """Read `current_date.x` as the column x of a table called current_date: a function without parentheses has no fields."""
     for dot in list(root.find_all(exp.Dot)):
         name = _QUALIFIERS.get(type(dot.this), "")
         if name and isinstance(dot.expression, exp.Identifier) and not any(dot.this.args.values()):
@@ -193,7 +195,7 @@ def _qualify_by_names(root: exp.Expr) -> None:
 
 
 def _join_in_selects(root: exp.Expr) -> None:
-    """Moves the joins of `FROM a JOIN b SELECT …` to the SELECT, where the parser puts those of `SELECT … FROM a JOIN b`."""
+    """Move the joins of `FROM a JOIN b SELECT …` to the SELECT, where the parser puts those of `SELECT … FROM a JOIN b`."""
     for source in root.find_all(exp.From):
         joins, query = source.this.args.get("joins"), source.parent
         if joins and isinstance(query, exp.Select):
@@ -202,7 +204,9 @@ def _join_in_selects(root: exp.Expr) -> None:
 
 
 def _number_order(root: exp.Expr) -> None:
-    """`ORDER BY #2` is `ORDER BY 2`: the place in the SELECT list. Elsewhere `#2` is a place in FROM, hidden columns included."""
+    """Rewrite `ORDER BY #2` as `ORDER BY 2`, the position in the SELECT list. Elsewhere `#2` is a position in FROM, hidden columns
+    included.
+    """
     for place in list(root.find_all(exp.PositionalColumn)):
         order = place.parent.parent if isinstance(place.parent, exp.Ordered) else None
         if isinstance(order, exp.Order) and isinstance(order.parent, (exp.Query, exp.Subquery)):
@@ -210,7 +214,7 @@ def _number_order(root: exp.Expr) -> None:
 
 
 def _unnest_structs(root: exp.Expr) -> None:
-    """`s.*` is `unnest(s)` where s is no table of the query, but a struct."""
+    """Rewrite `s.*` as `unnest(s)` if s is a struct and not a table of the query."""
     for column in list(root.find_all(exp.Column)):
         select, star = column.parent, column.this
         if not isinstance(star, exp.Star) or not isinstance(select, exp.Select) or len(column.parts) != 2:
@@ -221,14 +225,14 @@ def _unnest_structs(root: exp.Expr) -> None:
 
 
 def _contain(root: exp.Expr) -> None:
-    """`x IN listed` without parentheses is `contains(listed, x)`: an element of a list, a key of a map, a part of a text."""
+    """Rewrite `x IN listed` without parentheses as `contains(listed, x)`: an element of a list, a key of a map, a part of a text."""
     for test in list(root.find_all(exp.In)):
         if (holder := test.args.get("field")) is not None:
             test.replace(exp.Anonymous(this=f"{CALL}contains", expressions=[holder.copy(), test.this.copy()]))
 
 
 def _limit_fetched_rows(root: exp.Expr) -> None:
-    """`FETCH FIRST 3 ROWS ONLY` is `LIMIT 3`, and without a number it is `LIMIT 1`."""
+    """Rewrite `FETCH FIRST 3 ROWS ONLY` as `LIMIT 3`, and without a number as `LIMIT 1`."""
     for fetch in list(root.find_all(exp.Fetch)):
         options = fetch.args.get("limit_options")
         if options is None or not (options.args.get("percent") or options.args.get("with_ties")):
@@ -294,7 +298,7 @@ DIALECT: Final = Dialect(
     engine="DuckDB",
     functions=DUCKDB_FUNCTIONS,
     operators=DUCKDB_OPERATORS,
-    max_row_memory=10e6,  # it works on many rows at once
+    max_row_memory=10e6,  # the engine processes many rows at once
     table_functions={
         "generate_series": ("generate_series",),
         "range": ("range",),
@@ -369,7 +373,7 @@ DIALECT: Final = Dialect(
         exp.Abs: write_absolute,
         exp.RegexpILike: operator("~*"),
         exp.StrPosition: write_position,
-        # Columns are called by these words as they are written, and mostly they are written small.
+        # The result names columns by these words as written, usually in lower case.
         exp.CurrentDate: word("current_date"),
         exp.CurrentTimestamp: word("current_timestamp"),
         exp.Localtime: word("localtime"),

@@ -1,6 +1,7 @@
-"""COLUMNS(…), `*COLUMNS(…)` and `* LIKE` of DuckDB: expressions that stand for several columns, chosen by name.
+"""Column expressions of DuckDB, COLUMNS(…), `*COLUMNS(…)` and `* LIKE`, which represent several columns selected by name.
 
-https://duckdb.org/docs/stable/sql/expressions/star. The guard writes each column out, because a pattern would find hidden ones too.
+https://duckdb.org/docs/stable/sql/expressions/star. The guard replaces each by a list of columns, because a pattern would match hidden
+columns too.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _Test: TypeAlias = Callable[[str], bool]
 _SELECTOR: Final = f"{CALL}columns"
 _UNPACKED: Final = f"{CALL}unpack_columns"
 _TITLES: Final = f"{CALL}titles_of_columns"
-# Regular expressions that take linear time, and mean the same to RE2 and to Python.
+# Regular expressions with linear time and the same meaning in RE2 and Python.
 _PLAIN_PATTERN: Final = re.compile(
     r"(?:[\w \-/:,]|\[\^?[\w\-]+\][*+?]?|\\[dws.][*+?]?|\.[*+?]?|[\^$|()]|\w[*+?])*\Z", re.ASCII
 )
@@ -70,28 +71,28 @@ _EXAMPLE: Final = "write COLUMNS(['a', 'b']), or name the columns"
 
 
 class ColumnSelection(Struct, frozen=True, kw_only=True):
-    """The nodes of an item that stand for columns, and which columns these are. `star` has the relation and what it leaves out."""
+    """Nodes of an item that represent columns, and the selected columns. `star` has the relation and the excluded columns."""
 
     nodes: tuple[exp.Expr, ...]
     star: exp.Star
     qualifier: exp.Identifier | None
     chosen: _Test
-    named: tuple[str, ...] = ()  # columns that have to be there
-    pattern: re.Pattern[str] | None = None  # if they are chosen by one
+    named: tuple[str, ...] = ()  # columns that must exist
+    pattern: re.Pattern[str] | None = None  # if a lambda selects them
 
 
 def is_selector(node: exp.Expr) -> bool:
-    """True for COLUMNS(…)."""
+    """Return True for COLUMNS(…)."""
     return _is_called(node, _SELECTOR)
 
 
 def has_columns(item: exp.Expr) -> bool:
-    """True for an item of a SELECT list that holds COLUMNS(…)."""
+    """Return True for an item of a SELECT list that contains COLUMNS(…)."""
     return any(map(is_left_over, item.find_all(exp.Anonymous)))
 
 
 def is_left_over(node: exp.Expr) -> bool:
-    """True for COLUMNS(…) and `*COLUMNS(…)` where nothing was written in their place."""
+    """Return True for a remaining COLUMNS(…) or `*COLUMNS(…)` that was not replaced."""
     return any(_is_called(node, name) for name in (_SELECTOR, _UNPACKED, _TITLES))
 
 
@@ -100,25 +101,25 @@ def _is_called(node: exp.Expr, name: str) -> bool:
 
 
 def each_column(value: exp.Expr) -> exp.Expr:
-    """An element of a list that stands for an expression of each column: of `COLUMNS(…)::VARCHAR`, of a star, of `COLUMNS(…)` alone."""
+    """Return a list element for an expression of each column: of `COLUMNS(…)::VARCHAR`, of a star, of `COLUMNS(…)` alone."""
     if isinstance(value, exp.Star) or not is_selector(value):
         return exp.Anonymous(this=_UNPACKED, expressions=[value.copy()])
     return exp.Anonymous(this=_UNPACKED, expressions=[one.copy() for one in value.expressions])
 
 
 def titles_of_columns(selector: exp.Expr) -> exp.Expr:
-    """An element of a list that stands for the name of each column of a star or of COLUMNS(…)."""
+    """Return a list element for the name of each column of a star or of COLUMNS(…)."""
     given = [selector] if isinstance(selector, exp.Star) else selector.expressions
     return exp.Anonymous(this=_TITLES, expressions=[one.copy() for one in given])
 
 
 def is_titles(node: exp.Expr) -> bool:
-    """True for an element that stands for the names of columns."""
+    """Return True for an element for the names of columns."""
     return _is_called(node, _TITLES)
 
 
 def unpack_columns(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`f(*COLUMNS(…))` as `f(unpack_columns(…))`: the parser takes the star for a product."""
+    """Rewrite `f(*COLUMNS(…))` as `f(unpack_columns(…))`: the parser reads the star as a product."""
     for place, token in enumerate(tokens):
         kinds = [one.token_type for one in tokens[max(place - 1, 0) : place + 3]]
         if token.token_type is TokenType.STAR and _is_unpacking(tokens, place):
@@ -135,7 +136,7 @@ def unpack_columns(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _is_unpacking(tokens: Sequence[Token], star: int) -> bool:
-    """True for a star between the beginning of an argument and `COLUMNS(`."""
+    """Return True for a star between the start of an argument and `COLUMNS(`."""
     behind = tokens[star + 1 : star + 3]
     return (
         star > 0
@@ -148,11 +149,11 @@ def _is_unpacking(tokens: Sequence[Token], star: int) -> bool:
 
 
 def is_unpacked(node: exp.Expr) -> bool:
-    """True for `*COLUMNS(…)` among the elements of a list, or the arguments of a function that takes any number of them."""
+    """Return True for `*COLUMNS(…)` among the elements of a list, or the arguments of a function with any number of them."""
     if node.arg_key != "expressions" or not (_is_called(node, _UNPACKED) or is_titles(node)):
         return False
     around = node.parent
-    # What other functions may be given depends on the place of an argument, which is not known before columns are written.
+    # Other functions check arguments by position, which is unknown until the columns are listed.
     variadic = isinstance(around, exp.Anonymous) and around.name.removeprefix(CALL).lower() in _VARIADIC
     return variadic or isinstance(around, (exp.Array, exp.In))
 
@@ -178,14 +179,14 @@ def selection_of(item: exp.Expr) -> ColumnSelection | None:
 
 
 def whole_selection(item: exp.Expr) -> ColumnSelection:
-    """Return the columns of a star or of COLUMNS(…) that stands alone."""
+    """Return the columns of a complete star or COLUMNS(…) item."""
     if isinstance(item, exp.Star):
         return ColumnSelection(nodes=(item,), star=item, qualifier=None, chosen=_of_star(item))
     return _selection((item,))
 
 
 def _selectors(item: exp.Expr) -> Iterator[exp.Expr]:
-    """COLUMNS of this query, and none of a query inside of it."""
+    """Yield the COLUMNS of this query, without those of inner queries."""
     return (node for node in item.walk(prune=lambda node: isinstance(node, exp.Query)) if is_selector(node))
 
 
@@ -223,7 +224,7 @@ def _name(part: exp.Expr) -> str:
 
 
 def _star_pattern(item: exp.Expr) -> _Test | None:
-    """`* LIKE 'a%'` and its kind."""
+    """Return the columns of `* LIKE 'a%'` and similar forms."""
     test = item.this if isinstance(item, exp.Not) else item
     if isinstance(test, exp.Star) and test.args.get("ilike") is not None:
         return _of_star(test)
@@ -237,13 +238,13 @@ def _star_pattern(item: exp.Expr) -> _Test | None:
 
 
 def _of_star(star: exp.Star) -> _Test:
-    """Every column, or those of `* ILIKE 'a%'`."""
+    """Return all columns, or those of `* ILIKE 'a%'`."""
     written = star.args.get("ilike")
     return _like(exp.ILike(this=exp.Star(), expression=written)) if written is not None else lambda _: True
 
 
 def _lambda(node: exp.Lambda) -> _Test:
-    """`lambda c: c LIKE 'a%'` and `lambda c: c IN ('a', 'b')`."""
+    """Return the columns of `lambda c: c LIKE 'a%'` and `lambda c: c IN ('a', 'b')`."""
     test = node.this.this if isinstance(node.this, exp.Not) else node.this
     plain = len(node.expressions) == 1 and isinstance(test, (exp.Like, exp.ILike, exp.In))
     if not plain or test.this.name != node.expressions[0].name:
@@ -278,7 +279,7 @@ def _like(test: exp.Expr) -> _Test:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """A regular expression that means the same to Python, in linear time."""
+    """Return a regular expression with linear time and the same meaning in Python."""
     repetitions = sum(text.count(sign) for sign in "*+")
     if not _PLAIN_PATTERN.match(text) or len(text) > _MAX_PATTERN_LENGTH or repetitions > _MAX_REPETITIONS:
         refuse("size", "the regular expression of COLUMNS is not a simple one", _EXAMPLE)
@@ -293,7 +294,7 @@ def _refuse_form() -> NoReturn:
 
 
 def title_of(selection: ColumnSelection, alias: str, column: str) -> str:
-    """The name of a column of `COLUMNS('(.*)_id') AS 'ref_\\1'`: `\\1` is what the first group finds in its name."""
+    """Return the name of a column of `COLUMNS('(.*)_id') AS 'ref_\1'`: `\1` is the first group of the match."""
     if "\\" not in alias:
         return alias
     found = selection.pattern.search(column) if selection.pattern is not None else None
@@ -302,12 +303,12 @@ def title_of(selection: ColumnSelection, alias: str, column: str) -> str:
         or not _GROUPS.match(alias)
         or any(int(n) > len(found.groups()) for n in re.findall(r"\\(\d)", alias))
     ):
-        refuse("syntax", "a name of COLUMNS has a backslash that stands for no group of its pattern", _EXAMPLE)
+        refuse("syntax", "a name of COLUMNS has a backslash that refers to no group of its pattern", _EXAMPLE)
     return re.sub(r"\\(\d)", lambda group: found[int(group[1])] or "", alias)
 
 
 def replaced(item: exp.Expr, selection: ColumnSelection, column: exp.Column) -> exp.Expr:
-    """A copy of the item with a column in place of what stands for several."""
+    """Return a copy of the item with one column in place of the expression for several."""
     if selection.nodes[0] is item:
         return column
     places = [place for place, node in enumerate(item.walk()) if any(node is one for one in selection.nodes)]
@@ -337,7 +338,7 @@ def unnested_fields(item: exp.Expr, type_of: Callable[[exp.Column], str]) -> tup
 
 
 def _fields_of(value: exp.Expr, recursive: bool, type_of: Callable[[exp.Column], str]) -> Iterator[exp.Identifier]:
-    """The fields of a struct, and if `recursive` of the structs in a list of them."""
+    """Return the fields of a struct, and if `recursive` of the structs in lists."""
     value = value.unnest()
     if isinstance(value, exp.Column) and isinstance(value.this, exp.Identifier):
         yield from map(exp.to_identifier, _typed_fields(type_of(value), recursive))
@@ -360,7 +361,7 @@ _TRANSFORMS: Final = frozenset({"apply", "array_apply", "array_transform", "list
 
 
 def _json_fields(structure: str, recursive: bool) -> Iterator[str]:
-    """The fields of a structure of JSON as `from_json` takes it: `{"name": "VARCHAR"}`, or `[{"name": "VARCHAR"}]`."""
+    """Return the fields of a JSON structure of `from_json`: `{"name": "VARCHAR"}`, or `[{"name": "VARCHAR"}]`."""
     try:
         found = msgspec.json.decode(structure)
     except msgspec.DecodeError:
@@ -377,7 +378,7 @@ def _structure_fields(found: object, recursive: bool) -> Iterator[str]:
 
 
 def whole_star(item: exp.Expr) -> exp.Expr:
-    """Return the star of `COLUMNS(* REPLACE (…))` that stands alone, which means the same; other items as they are."""
+    """Return the star of a complete `COLUMNS(* REPLACE (…))` item, which is equivalent; other items unchanged."""
     star = item.expressions[0] if is_selector(item) and len(item.expressions) == 1 else None
     bare = star.this if isinstance(star, exp.Column) else star
     changed = isinstance(bare, exp.Star) and (bare.args.get("replace") or bare.args.get("rename"))
@@ -386,7 +387,7 @@ def whole_star(item: exp.Expr) -> exp.Expr:
 
 @lru_cache(maxsize=1_000)
 def nested_type(declared: str, fields: tuple[str, ...]) -> str:
-    """The type of a field of a struct, by the names that lead to it; "" for none."""
+    """Return the type of a field of a struct, by the names that lead to it; "" if there is none."""
     if not fields:
         return declared
     try:
@@ -400,13 +401,13 @@ def nested_type(declared: str, fields: tuple[str, ...]) -> str:
 
 
 def struct_fields(declared: str) -> tuple[str, ...]:
-    """The fields of a STRUCT as the catalog writes its type; () for other types."""
+    """Return the fields of a STRUCT from its type in the catalog; () for other types."""
     return _typed_fields(declared, False)
 
 
 @lru_cache(maxsize=1_000)
 def _typed_fields(declared: str, recursive: bool) -> tuple[str, ...]:
-    """The fields of a STRUCT as the catalog writes its type, and of those inside of it and of lists of it if `recursive`."""
+    """Return the fields of a STRUCT from its type in the catalog, and if `recursive` those of nested structs and lists."""
     if not declared.upper().startswith("STRUCT("):
         return ()
     try:

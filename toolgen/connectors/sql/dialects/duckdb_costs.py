@@ -1,4 +1,4 @@
-"""Functions and operators of DuckDB that a statement may use, with what each costs."""
+"""Permitted functions and operators of DuckDB, with their costs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""PIVOT and UNPIVOT of DuckDB, rewritten as the SELECT that the engine makes of them.
+"""PIVOT and UNPIVOT of DuckDB, rewritten as the equivalent SELECT.
 
 `PIVOT t ON year IN (2023, 2024) USING sum(total) GROUP BY city` is a SELECT with an aggregate for each value, and UNPIVOT is one with two
 calls of unnest: https://duckdb.org/docs/stable/sql/statements/pivot and unpivot. Without a list of values the columns of PIVOT depend on
-rows: such a statement is left as it is, and refused.
+rows: such a statement is not rewritten, and is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PIVOTED: Final = (
     "ask for the values first, SELECT DISTINCT name FROM t, and write them: PIVOT t ON name IN ('a', 'b') USING sum(x) AS total GROUP BY y,"
     " with a name for each of several aggregates, or sum(x) FILTER (WHERE name = 'a') AS a; UNPIVOT t ON a, b INTO NAME n VALUE v"
 )
-"""What to write instead of a PIVOT whose columns depend on rows."""
+"""Suggestion for a PIVOT whose columns depend on rows."""
 _ALIAS: Final = "pivoted"
 _MAX_COLUMNS: Final = 500
 _DAY: Final = re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])")
@@ -45,7 +45,7 @@ _Named: TypeAlias = tuple[exp.Expr, str]
 
 
 class _Pivot(Struct, frozen=True, kw_only=True):
-    """The parts of a PIVOT: a column of the result for each value and aggregate. Titles end with the names of aggregates."""
+    """Parts of a PIVOT: a column of the result for each value and aggregate. Titles end with the names of aggregates."""
 
     source: exp.Expr
     columns: Sequence[exp.Expr]
@@ -55,7 +55,7 @@ class _Pivot(Struct, frozen=True, kw_only=True):
 
 
 def rewrite_pivots(root: exp.Expr) -> None:
-    """Puts a SELECT in place of each PIVOT and UNPIVOT of a plain form."""
+    """Replace each PIVOT and UNPIVOT of a simple form by a SELECT."""
     for pivot in list(root.find_all(exp.Pivot)):
         holder = pivot.parent
         if isinstance(holder, (exp.Subquery, exp.CTE)) and pivot.arg_key == "this":
@@ -93,7 +93,7 @@ def _select(pivot: exp.Expr, source: exp.Expr) -> exp.Select | None:
 
 
 def _refuse_unlisted(pivot: exp.Expr, source: exp.Expr) -> None:
-    """Refuses `PIVOT t ON name` without values, whose columns are those of the rows, and says which values to ask for."""
+    """Refuse `PIVOT t ON name` without values, whose columns depend on rows, and suggest the values to query."""
     unlisted = [value for value in pivot.expressions if isinstance(value, exp.Column) and _is_name(value)]
     if pivot.args.get("fields") or not unlisted:
         return
@@ -111,7 +111,7 @@ def _refuse_unlisted(pivot: exp.Expr, source: exp.Expr) -> None:
 
 
 def _pivoted(pivot: _Pivot) -> exp.Select | None:
-    """A column for each aggregate and each value, or each combination of values of several columns."""
+    """Return a column for each aggregate and each value, or each combination of values of several columns."""
     aggregates = [*_aggregates(pivot.aggregates)]
     values = [[_value(value) for value in listed] for listed in pivot.values]
     count = len(aggregates)
@@ -129,14 +129,14 @@ def _pivoted(pivot: _Pivot) -> exp.Select | None:
     ]
     names = [column.alias.lower() for column in columns] + [column.name.lower() for column in pivot.grouped]
     if len(set(names)) < len(names):
-        return None  # DuckDB gives the second one another name
+        return None  # DuckDB renames the second one
     rest = [column.copy() for column in pivot.grouped] or [_others([*pivot.columns, *pivot.aggregates])]
     every = exp.Group(expressions=[column.copy() for column in pivot.grouped]) if pivot.grouped else exp.Group(all=True)
     return exp.Select(expressions=[*rest, *columns], from_=exp.From(this=_source(pivot.source)), group=every)
 
 
 def _is_of_columns(node: exp.Expr) -> bool:
-    """True for a column, and for what is worked out from columns of the same row."""
+    """Return True for a column, or an expression of columns of the same row."""
     return (
         all(map(_is_name, columns)) if (columns := [*node.find_all(exp.Column)]) and not node.find(exp.Query) else False
     )
@@ -152,7 +152,7 @@ def _is_name(node: exp.Expr) -> bool:
 
 
 def _aggregates(using: Sequence[exp.Expr]) -> Iterator[_Named | None]:
-    """Each call, and what its columns' names end with: several have names of their own. Without any, rows are counted."""
+    """Return each call with the suffix of its columns' names, which is empty for a single one. Without aggregates, rows are counted."""
     if not using:
         yield exp.Anonymous(this=f"{CALL}count", expressions=[exp.Star()]), ""
     for item in using:
@@ -162,14 +162,14 @@ def _aggregates(using: Sequence[exp.Expr]) -> Iterator[_Named | None]:
 
 
 def _aggregates_in(item: exp.Expr) -> Iterator[exp.Anonymous]:
-    """The calls of aggregates in an expression: `sum(x)` of `round(sum(x), 2)`. DuckDB takes one."""
+    """Return the aggregate calls in an expression: `sum(x)` of `round(sum(x), 2)`. DuckDB permits one."""
     for call in item.find_all(exp.Anonymous):
         if isinstance(call.this, str) and call.this.lower().removeprefix(CALL) in _AGGREGATES:
             yield call
 
 
 def _value(value: exp.Expr) -> tuple[str, str] | None:
-    """A value as a text, and what its column is called."""
+    """Return a value as text, and the name of its column."""
     if isinstance(value, exp.PivotAlias):
         text = _text(value.this)
         return (text, value.args["alias"].name) if text else None
@@ -178,7 +178,7 @@ def _value(value: exp.Expr) -> tuple[str, str] | None:
 
 
 def _text(value: exp.Expr) -> str | None:
-    """A text, a day, a truth value or a whole number as a text."""
+    """Return a text, a date, a boolean or an integer as text."""
     if isinstance(value, exp.Boolean):
         return "true" if value.this else "false"
     if isinstance(value, exp.Cast) and value.to.this is exp.DType.DATE and value.this.is_string:
@@ -192,7 +192,7 @@ def _text(value: exp.Expr) -> str | None:
 
 
 def _column(item: exp.Expr, chosen: Sequence[tuple[exp.Expr, str]], name: str) -> exp.Expr:
-    """Values are compared as texts."""
+    """Return the expression of a column. Values are compared as texts."""
     kind = exp.DataType(this=exp.DType.TEXT, nested=False)
     tests = [
         exp.EQ(this=exp.Cast(this=column.copy(), to=kind.copy()), expression=exp.Literal.string(text))
@@ -205,7 +205,7 @@ def _column(item: exp.Expr, chosen: Sequence[tuple[exp.Expr, str]], name: str) -
 
 
 def _others(used: Sequence[exp.Expr]) -> exp.Expr:
-    """Without GROUP BY: every column that stands nowhere else."""
+    """Return the columns that are not used elsewhere, for a PIVOT without GROUP BY."""
     names = {column.name.lower(): column.this for item in used for column in item.find_all(exp.Column)}
     return exp.Star(except_=[name.copy() for name in names.values()])
 
@@ -218,7 +218,7 @@ def _source(source: exp.Expr) -> exp.Expr:
 
 
 class _PivotRow(Struct, frozen=True, kw_only=True):
-    """An item of UNPIVOT, which becomes rows: an expression for each column of values, or a selection of columns."""
+    """Item of UNPIVOT that becomes rows: an expression for each column of values, or a selection of columns."""
 
     values: Sequence[exp.Expr]
     title: exp.Expr
@@ -243,7 +243,7 @@ def _row(item: exp.Expr) -> _PivotRow | None:
     names = [columns[0] for columns in found]
     bare = all(isinstance(part, (exp.Column, exp.Cast)) for part in parts)
     if not alias and not bare:
-        return None  # DuckDB calls it by its own text of the expression
+        return None  # DuckDB names it by its own text of the expression
     title = alias or "_".join(name.name for name in names)
     return _PivotRow(values=parts, title=exp.Literal.string(title), columns=names)
 
@@ -287,7 +287,7 @@ _Parts: TypeAlias = tuple[Sequence[exp.Expr], exp.Identifier | None, Sequence[ex
 
 
 def _unpivoted_parts(pivot: exp.Expr) -> _Parts:
-    """The items that become rows, and what the columns of their names and of their values are called."""
+    """Return the items that become rows, the name of the column of names and those of the columns of values."""
     if fields := pivot.args.get("fields"):
         holder = fields[0]
         if len(fields) != 1 or not isinstance(holder, exp.In) or len(pivot.expressions) != 1:
@@ -301,7 +301,7 @@ def _unpivoted_parts(pivot: exp.Expr) -> _Parts:
 
 
 def _identifiers(nodes: Sequence[exp.Expr]) -> Sequence[exp.Identifier]:
-    """The names of all columns of values, or none if one of them is no name."""
+    """Return the names of all columns of values, or none if one of them is not a name."""
     parts = [part for node in nodes for part in (node.expressions if isinstance(node, exp.Tuple) else [node])]
     found = [*filter(None, map(_identifier, parts))]
     return found if len(found) == len(parts) else ()

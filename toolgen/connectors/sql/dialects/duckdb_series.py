@@ -1,7 +1,7 @@
-"""Lists of numbers and dates of DuckDB whose bounds are worked out from rows: `range(n)`, `generate_series(a, b, INTERVAL 1 DAY)`.
+"""Bounds of lists of numbers and dates that DuckDB computes from rows: `range(n)`, `generate_series(a, b, INTERVAL 1 DAY)`.
 
-DuckDB makes the lists of 2,048 rows at once, and its memory limit does not count all of them. A list has at most 4,095 elements more than
-its step asks for: beyond that the statement fails, which is an error in place of a large list, and never another list.
+DuckDB makes the lists of 2,048 rows at once, and its memory limit does not count all of them. A list may have at most 4,095 elements more
+than its step requires: beyond that the statement fails. The result is an error instead of a large list, and never another list.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NAMES: Final = frozenset({f"{CALL}range", f"{CALL}generate_series"})
 _UNITS: Final = frozenset(
     {"microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"}
 )
-# Each use of one is another value, and a bound is used twice.
+# Each use of such a function gives another value, and a bound is used twice.
 _RANDOM: Final = frozenset(f"{CALL}{name}" for name in ("random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid"))
 _STEP: Final = re.compile(r"\s*[0-9]{1,6}\s+([a-z]+?)s?\s*\Z", re.IGNORECASE)
 _COMPUTED: Final = (exp.Column, exp.Query, exp.Anonymous, exp.Identifier, exp.CurrentDate, exp.CurrentTimestamp)
 
 
 def bound_series(root: exp.Expr) -> None:
-    """Bounds each list of a tree. Functions in FROM give rows one after the other."""
+    """Bound each list of a tree. Functions in FROM return rows one after the other."""
     for call in reversed(list(root.find_all(exp.Anonymous))):
         arguments = call.expressions
         if not _makes_list(call) or is_bounded_series(call):
@@ -39,7 +39,7 @@ def bound_series(root: exp.Expr) -> None:
             refuse(
                 "size",
                 "a bound of a list is random",
-                "work the number out in a subquery: FROM (SELECT random() AS r FROM t)",
+                "compute the number in a subquery: FROM (SELECT random() AS r FROM t)",
             )
         stop = arguments[min(1, len(arguments) - 1)]
         call.expressions[min(1, len(arguments) - 1)].replace(_bounded(call, stop.copy()))
@@ -68,7 +68,7 @@ def _makes_list(call: exp.Expr) -> bool:
 
 
 def _is_small(stop: exp.Expr, *, first: bool) -> bool:
-    """`least(n, 100)` from a number on, or a count that fails beyond about 1,000."""
+    """Return True for `least(n, 100)` from a number on, or a count that fails beyond about 1,000."""
     if first and isinstance(stop, exp.Anonymous) and str(stop.this).lower() == f"{CALL}least":
         return any(
             isinstance(one, exp.Literal) and one.name.isdigit() and len(one.name) < 9 and int(one.name) <= MAX_ELEMENTS
@@ -78,7 +78,7 @@ def _is_small(stop: exp.Expr, *, first: bool) -> bool:
 
 
 def _bounded(call: exp.Expr, stop: exp.Expr) -> exp.Expr:
-    """`CASE WHEN (b - a) * 8 fits into a SMALLINT THEN b END`; the cast fails where it does not."""
+    """Return `CASE WHEN (b - a) * 8 fits into a SMALLINT THEN b END`; the cast fails if it does not fit."""
     start = call.expressions[0] if len(call.expressions) > 1 else None
     step = call.expressions[2] if len(call.expressions) > 2 else None
     unit = _unit(step) if step is not None else ""
@@ -102,7 +102,7 @@ def _whole(value: exp.Expr) -> exp.Expr:
 
 
 def _unit(step: exp.Expr) -> str:
-    """The unit of a step of dates; "" for a step that is a number."""
+    """Return the unit of a step of dates; "" for a number."""
     value = step.this if isinstance(step, (exp.Neg, exp.Paren)) else step
     if isinstance(value, exp.Literal) and not value.is_string:
         return ""

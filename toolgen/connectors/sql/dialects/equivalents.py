@@ -14,7 +14,9 @@ _PIVOTED: Final = "crosstab pivot"
 
 
 def equivalents(text: str) -> Mapping[str, str]:
-    """Names of functions before `->`, and what this engine has instead, for columns d and d2 (dates), t (text), n (a number), j (JSON)."""
+    """Parse lines of function names before `->` and their equivalent of this engine, for columns d and d2 (dates), t (text), n (a
+    number), j (JSON).
+    """
     found: dict[str, str] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         names, _, instead = line.partition(" -> ")

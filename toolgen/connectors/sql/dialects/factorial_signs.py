@@ -1,4 +1,4 @@
-"""Factorials of DuckDB: `n!` is `factorial(n)`, and binds tighter than any operator before it."""
+"""Factorials of DuckDB: `n!` is `factorial(n)`, and has a higher precedence than any operator before it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BEFORE_A_VALUE: Final = frozenset(
 
 
 def factorial_operand(tokens: Sequence[Token], place: int) -> int | None:
-    """The first token of what the sign at `place` stands behind: a number, a column, a call or parentheses; None for anything else."""
+    """Return the first token of the operand of the sign at `place`: a number, a column, a call or parentheses; None for other operands."""
     first = place - 1
     if first < 0 or (place + 1 < len(tokens) and tokens[place + 1].text.startswith("~")):  # `a !~ b`
         return None
@@ -40,7 +40,7 @@ def factorial_operand(tokens: Sequence[Token], place: int) -> int | None:
 
 
 def call_factorials(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Writes the sign as a call."""
+    """Rewrite the sign as a call."""
     begins: dict[int, int] = {}
     for place, token in enumerate(tokens):
         if _is_sign(token) and (first := factorial_operand(tokens, place)) is not None:

@@ -57,7 +57,7 @@ _UNITS: Final = words(
 
 
 def _restore_values(root: exp.Expr) -> None:
-    """Makes an interval without a unit the value or the call that it is.
+    """Convert an interval without a unit to the value or the call that it is.
 
     The parser reads `INTERVAL 1 DAY + '2024-01-31'` as a sum of two intervals, and the function `INTERVAL(n, 1, 10)` as an interval.
     """
@@ -71,10 +71,10 @@ def _restore_values(root: exp.Expr) -> None:
 
 
 def _replace_before_gathering(root: exp.Expr) -> None:
-    """Makes `REPLACE(GROUP_CONCAT(x SEPARATOR ','), ',', ' | ')` a GROUP_CONCAT of replaced values with a replaced separator.
+    """Rewrite `REPLACE(GROUP_CONCAT(x SEPARATOR ','), ',', ' | ')` as a GROUP_CONCAT of replaced values with a replaced separator.
 
-    MariaDB moves the rest of the text at each replacement that is longer than what it replaces, which takes minutes for 1 MB. One
-    character is never half of a value and half of a separator, so the answer is the same.
+    MariaDB moves the rest of the text at each replacement by a longer text, which takes minutes for 1 MB. One character is never half of a
+    value and half of a separator, so the answer is the same.
     """
     for call in list(root.find_all(exp.Anonymous)):
         if call.name.lower() != f"{CALL}replace" or len(call.expressions) != 3:
@@ -96,7 +96,7 @@ def _replace_before_gathering(root: exp.Expr) -> None:
 
 
 def _call_soundex(root: exp.Expr) -> None:
-    """`a SOUNDS LIKE b` is `SOUNDEX(a) = SOUNDEX(b)`: https://mariadb.com/kb/en/sounds-like/."""
+    """Rewrite `a SOUNDS LIKE b` as `SOUNDEX(a) = SOUNDEX(b)`: https://mariadb.com/kb/en/sounds-like/."""
     for node in reversed(list(root.find_all(exp.Soundex))):
         node.replace(exp.Anonymous(this=f"{CALL}soundex", expressions=[node.this]))
 
@@ -109,7 +109,7 @@ _ESCAPES: Final = {
 
 
 def _without_braces(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`{d '2024-03-01'}` as `DATE '2024-03-01'`: https://dev.mysql.com/doc/refman/8.4/en/date-and-time-literals.html."""
+    """Rewrite `{d '2024-03-01'}` as `DATE '2024-03-01'`: https://dev.mysql.com/doc/refman/8.4/en/date-and-time-literals.html."""
     index = 0
     while index < len(tokens):
         opening, *rest = tokens[index : index + 4]
@@ -126,7 +126,7 @@ def _without_braces(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _limit_before_separator(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`GROUP_CONCAT(x ORDER BY y SEPARATOR ',' LIMIT 2)` with the separator at the end, where the parser looks for it."""
+    """Move the separator of `GROUP_CONCAT(x ORDER BY y SEPARATOR ',' LIMIT 2)` to the end, where the parser expects it."""
     moved: list[Token] = []
     depth = 0
     for place, token in enumerate(tokens):
@@ -144,7 +144,9 @@ def _limit_before_separator(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _without_counting(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`SELECT SQL_CALC_FOUND_ROWS` has the rows of `SELECT`, and the word is reserved: https://dev.mysql.com/doc/refman/8.4/en/information-functions.html."""
+    """Remove SQL_CALC_FOUND_ROWS, which is reserved and has no effect on rows:
+    https://dev.mysql.com/doc/refman/8.4/en/information-functions.html.
+    """
     return (
         token
         for token in tokens
@@ -156,10 +158,10 @@ _SET_OPERATORS: Final = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.
 
 
 def _select_values(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`VALUES (1, 'a'), (2, 'b')` is `SELECT 1, 'a' UNION ALL SELECT 2, 'b'` to MariaDB, with the same column names.
+    """Rewrite `VALUES (1, 'a'), (2, 'b')` as `SELECT 1, 'a' UNION ALL SELECT 2, 'b'` for MariaDB, with the same column names.
 
-    https://mariadb.com/kb/en/table-value-constructors/. In MySQL each row has the word ROW. Beside another set operator it stays: the
-    rows are one operand there.
+    https://mariadb.com/kb/en/table-value-constructors/. In MySQL each row has the word ROW. Beside another set operator it is not
+    rewritten: the rows are one operand there.
     """
     index = 0
     while index < len(tokens):
@@ -181,7 +183,7 @@ def _select_values(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _rows_of_values(tokens: Sequence[Token], index: int) -> list[tuple[int, int]]:
-    """Positions of the values of each row; [] for what is no list of rows."""
+    """Return the positions of the values of each row; [] if it is not a list of rows."""
     rows: list[tuple[int, int]] = []
     while index < len(tokens) and tokens[index].token_type is TokenType.L_PAREN:
         depth, end = 1, index + 1
@@ -371,7 +373,7 @@ DIALECT: Final = Dialect(
     ),
     folds_all_letters=True,
     server_folds_tables=True,
-    max_alias_length=256,  # a table's or column's name has 64
+    max_alias_length=256,  # limit for names of tables and columns is 64
     alias_clauses=frozenset({"group", "having", "order"}),
     alias_subquery_clauses=frozenset({"expressions", "group", "having", "order"}),
     window_aliases=True,

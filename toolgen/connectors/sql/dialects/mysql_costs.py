@@ -1,4 +1,4 @@
-"""Functions and operators of MySQL and MariaDB that a statement may use, with what each costs."""
+"""Permitted functions and operators of MySQL and MariaDB, with their costs."""
 
 from __future__ import annotations
 

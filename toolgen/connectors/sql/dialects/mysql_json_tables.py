@@ -1,6 +1,6 @@
 """Columns of JSON_TABLE with clauses: `x INT PATH '$.x' DEFAULT '0' ON EMPTY NULL ON ERROR` and `x INT EXISTS PATH '$.x'`.
 
-https://mariadb.com/kb/en/json_table/. The parser reads a path alone. The clauses pass through it in the text of the path.
+https://mariadb.com/kb/en/json_table/. The parser supports only a path. The clauses pass through the parser in the text of the path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VALUES: Final = frozenset({TokenType.STRING, TokenType.NUMBER})
 
 
 def enclose_clauses(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`EXISTS PATH '$.x'` and the clauses behind a path as `PATH 'mark…'`, which `restore_clauses` undoes in the tree."""
+    """Rewrite `EXISTS PATH '$.x'` and the clauses after a path as `PATH 'mark…'`, which `restore_clauses` reverts in the tree."""
     index = 0
     while index < len(tokens):
         exists = _word(tokens, index) == "EXISTS" and _word(tokens, index + 1) == "PATH"
@@ -45,7 +45,7 @@ def enclose_clauses(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _clauses(tokens: Sequence[Token], place: int) -> tuple[dict[str, list[str]], int]:
-    """Return what stands for a value that is missing, and for one that does not fit, by the event; and where both end."""
+    """Return the values for a missing and for an invalid value, by the event, and the end of both clauses."""
     found: dict[str, list[str]] = {}
     for event in _EVENTS:
         word = _word(tokens, place)
@@ -66,7 +66,7 @@ def _word(tokens: Sequence[Token], place: int) -> str:
 
 
 def restore_clauses(root: exp.Expr) -> None:
-    """Puts the clauses of each column into its own arguments. A text that was not made here stays a path."""
+    """Move the clauses of each column to its own arguments. A text without the mark stays a path."""
     for column in root.find_all(exp.JSONColumnDef):
         path = column.args.get("path")
         if not isinstance(path, exp.Literal) or not path.name.startswith(_MARK):
@@ -83,7 +83,7 @@ def restore_clauses(root: exp.Expr) -> None:
 
 
 def _value(kind: str, text: str = "") -> exp.Expr:
-    """Raises `ValueError` for what is no value."""
+    """Return the value of a clause. Raises `ValueError` if it is not a value."""
     if kind in _WORDS:
         return exp.Var(this=kind)
     if kind == "NUMBER" and not (text.isascii() and text.replace(".", "", 1).isdigit()):
@@ -92,7 +92,7 @@ def _value(kind: str, text: str = "") -> exp.Expr:
 
 
 def write_json_column(generator: Generator, node: exp.Expr) -> str:
-    """Writes a column with its clauses."""
+    """Return the SQL of a column with its clauses."""
     written = generator.jsoncolumndef_sql(node)  # type: ignore[arg-type]  # the dispatch gives a JSONColumnDef
     if node.args.get("exists"):
         named = " ".join((generator.sql(node, "this"), generator.sql(node, "kind")))

@@ -1,6 +1,6 @@
-"""Full text searches of MySQL and MariaDB for a parameter: `MATCH (a, b) AGAINST (? IN BOOLEAN MODE)`.
+"""Full text searches of MySQL and MariaDB with a parameter: `MATCH (a, b) AGAINST (? IN BOOLEAN MODE)`.
 
-https://mariadb.com/kb/en/match-against/. The parser reads nothing but a text in AGAINST.
+https://mariadb.com/kb/en/match-against/. The parser supports only a text in AGAINST.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["restore_parameters", "search_for_parameters"]
 _MARK: Final = f"{SLOT}sought"
 _PLACEHOLDERS: Final = frozenset({TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON, TokenType.MOD})
 _MODES: Final = frozenset({"IN", "WITH"})
-_MAX_TOKENS: Final = 5  # of a placeholder
+_MAX_TOKENS: Final = 5  # mark of a placeholder
 
 
 def search_for_parameters(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`MATCH (a) AGAINST (?)` as `MATCH (a, ?) AGAINST ('mark')`, which `restore_parameters` undoes in the tree."""
+    """Rewrite `MATCH (a) AGAINST (?)` as `MATCH (a, ?) AGAINST ('mark')`, which `restore_parameters` reverts in the tree."""
     index = 0
     while index < len(tokens):
         found = _parameter(tokens, index)
@@ -55,7 +55,7 @@ def _parameter(tokens: Sequence[Token], index: int) -> int | None:
 
 
 def restore_parameters(root: exp.Expr) -> None:
-    """Takes each parameter out of the columns again."""
+    """Move each parameter from the columns back to AGAINST."""
     for search in root.find_all(exp.MatchAgainst):
         if search.this.name == _MARK and len(search.expressions) > 1:
             *columns, sought = search.expressions

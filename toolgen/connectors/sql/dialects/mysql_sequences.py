@@ -1,6 +1,6 @@
-"""Sequences of MariaDB: tables such as `seq_1_to_10`, which the server makes up for a query.
+"""Sequences of MariaDB: tables such as `seq_1_to_10`, which the server generates for a query.
 
-https://mariadb.com/kb/en/sequence-storage-engine/. Their one column is `seq`. A table of the database that has such a name goes before.
+https://mariadb.com/kb/en/sequence-storage-engine/. Their only column is `seq`. A table of the database with such a name takes precedence.
 """
 
 from __future__ import annotations

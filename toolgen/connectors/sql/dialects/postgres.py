@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DIALECT"]
 
-# https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT: the words that belong to the type.
+# https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT: keywords of the type.
 _UNITS: Final = words("YEAR MONTH DAY HOUR MINUTE SECOND")
 
 _TYPES: Final = words(
@@ -104,7 +104,7 @@ _GRAMMAR: Final = {
     "With": "+ search cycle",
     "RecursiveWithSearch": "kind this expression to default using",
 }
-# Aggregates and window functions, which do not stand in FROM.
+# Aggregates and window functions, which are not allowed in FROM.
 _OF_MANY_ROWS: Final = words(
     """
     any_value array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count covar_pop covar_samp cume_dist dense_rank every
@@ -271,7 +271,7 @@ DIALECT: Final = Dialect(
         exp.Not: write_row_test,
         exp.Operator: write_named_operator,
         exp.RecursiveWithSearch: write_recursion_clause,
-        exp.CurrentTime: word("CURRENT_TIME"),  # sqlglot writes `CURRENT_TIME()`, which PostgreSQL does not read
+        exp.CurrentTime: word("CURRENT_TIME"),  # sqlglot writes `CURRENT_TIME()`, which PostgreSQL does not support
         exp.Pow: write_power,
         exp.StartsWith: operator("^@"),
         exp.Sqrt: prefix("|/"),

@@ -1,4 +1,4 @@
-"""Functions and operators of PostgreSQL that a statement may use, with what each costs."""
+"""Permitted functions and operators of PostgreSQL, with their costs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Bound on values that PostgreSQL gathers from rows: `string_agg`, `array_agg`, `json_agg`, `ARRAY(SELECT …)`.
+"""Bound on values that PostgreSQL aggregates from rows: `string_agg`, `array_agg`, `json_agg`, `ARRAY(SELECT …)`.
 
-PostgreSQL bounds the memory of no session: four `string_agg` over 200,000 rows of 1 KB took 1.4 GB in two seconds. Each such call gets a
-condition that adds the size of the row to a setting of the transaction, and fails beyond MAX_GATHERED. The sum is that of the whole
-statement. A setting is the only counter that a read-only transaction has; one row costs about a microsecond. The functions that read and
-write it are closed to statements (`functions.py`), so that no statement can set it back.
+PostgreSQL does not limit the memory of a session: four `string_agg` over 200,000 rows of 1 KB took 1.4 GB in two seconds. Each such call
+gets a condition that adds the size of the row to a setting of the transaction, and fails beyond MAX_GATHERED. The sum counts for the
+complete statement. A setting is the only counter in a read-only transaction; one row costs about a microsecond. Statements may not call the
+functions that read and write it (`functions.py`), so no statement can reset it.
 
 https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-SET
 """
@@ -21,12 +21,12 @@ from toolgen.model.database import GATHERED_SETTING
 __all__ = ["MAX_GATHERED", "bound_gathering", "may_gather"]
 
 MAX_GATHERED: Final = 9_500_000
-"""Bytes of all values that a statement gathers; the cost model counts with as many (`cost.py`)."""
+"""Maximum bytes of all values that a statement aggregates; the cost model uses the same number (`cost.py`)."""
 
-_OVERHEAD: Final = 8  # bytes of an element beyond its text
-_RANGE_OVERHEAD: Final = 150  # of a range, for which range_agg takes 3 KB: 60,000 take 200 MB
+_OVERHEAD: Final = 8  # bytes of an element in addition to its text
+_RANGE_OVERHEAD: Final = 150  # bytes of a range, for which range_agg takes 3 KB: 60,000 take 200 MB
 _RANGES: Final = f"{CALL}range_agg"
-_MAX_LEVELS: Final = 3  # of aggregates in one another: what is counted is written twice at each
+_MAX_LEVELS: Final = 3  # levels of nested aggregates: each level doubles the counted expression
 _ALIAS: Final = "gathered"
 _VALUE: Final = "value"
 _GATHERERS: Final = frozenset(
@@ -49,21 +49,21 @@ _FUNCTIONS: Final = frozenset({"coalesce", "current_setting", "nullif", "octet_l
 
 
 def may_gather(sql: str) -> bool:
-    """True if the text could have a call that gathers: each has `agg` in its name, or is ARRAY."""
+    """Return True if the text may contain an aggregating call: each has `agg` in its name, or is ARRAY."""
     text = sql.lower()
     return "agg" in text or "array" in text
 
 
 def bound_gathering(root: exp.Expr) -> frozenset[str]:
-    """Adds the conditions to a checked tree, in place. Returns the functions that were added."""
+    """Add the conditions to a checked tree, in place. Return the added functions."""
     calls = [node for node in root.find_all(exp.Anonymous, exp.Array) if _gathers(node)]
     if any(_levels(node) > _MAX_LEVELS for node in calls):
         refuse(
             "size",
-            f"values are gathered of gathered values more than {_MAX_LEVELS} levels deep",
-            "gather them in fewer levels",
+            f"aggregates of values are nested more than {_MAX_LEVELS} levels deep",
+            "use fewer levels",
         )
-    for node in reversed(calls):  # inner ones first: arguments are copied into conditions
+    for node in reversed(calls):  # inner calls first: arguments are copied into conditions
         if isinstance(node, exp.Array):
             _bound_array(node)
         else:
@@ -92,24 +92,25 @@ def _bound_aggregate(node: exp.Expr) -> None:
     if isinstance(around, exp.Filter):
         where = around.expression
         kept = exp.Case(ifs=[exp.If(this=where.this, true=condition)], default=exp.false())
-        where.set("this", kept)  # CASE: rows that are left out are not counted
+        where.set("this", kept)  # CASE: rows that FILTER excludes are not counted
         return
     node.replace(exp.Filter(this=node.copy(), expression=exp.Where(this=condition)))
 
 
 def _values(argument: exp.Expr) -> list[exp.Expr]:
-    """The values of an argument, without what they are ordered by."""
+    """Return the values of an argument, without its ORDER BY."""
     while isinstance(argument, exp.Order):
         argument = argument.this
     return argument.expressions if isinstance(argument, exp.Distinct) else [argument]
 
 
 def _bound_array(node: exp.Expr) -> None:
-    """`ARRAY(SELECT value FROM (…) AS gathered (value) WHERE …)`: the order of the rows stays."""
+    """Rewrite as `ARRAY(SELECT value FROM (…) AS gathered (value) WHERE …)`: the order of the rows stays."""
     value = exp.column(_VALUE, _ALIAS)
     alias = exp.TableAlias(this=exp.to_identifier(_ALIAS), columns=[exp.to_identifier(_VALUE)])
     inner = node.expressions[0]
-    if not inner.args.get("offset"):  # a fence: no row is counted below a join, a set operation or a condition
+    # optimization fence: no row is counted below a join, a set operation or a condition
+    if not inner.args.get("offset"):
         inner.set("offset", exp.Offset(expression=exp.Literal.number(0)))
     query = exp.Subquery(this=inner, alias=alias)
     bounded = exp.Select(
@@ -119,7 +120,7 @@ def _bound_array(node: exp.Expr) -> None:
 
 
 def _condition(values: list[exp.Expr], overhead: int = _OVERHEAD) -> exp.Expr:
-    """True, after the size of the values was added to the setting; fails where that is too large."""
+    """Return a condition that adds the size of the values to the setting. It is true, and fails if the sum is too large."""
     before = _call("nullif", _call("current_setting", _name(), exp.true()), exp.Literal.string(""))
     so_far = _cast(_call("coalesce", before, exp.Literal.string("0")), exp.DType.BIGINT)
     size: exp.Expr = exp.Add(this=so_far, expression=exp.Literal.number(overhead))

@@ -1,8 +1,8 @@
-"""Operators of PostgreSQL that the parser does not read: those of network addresses, shapes and searches, such as `a <<= b` and `a <-> b`.
+"""Operators of PostgreSQL without support in the parser: those of network addresses, shapes and searches, such as `a <<= b` and `a <-> b`.
 
-https://www.postgresql.org/docs/current/functions-net.html, functions-geometry.html and functions-textsearch.html. Those between two
-values pass through the parser as `a OPERATOR(<<=) b`; other operators are not called in that way. `!! q` is read as a call whose name is
-the sign.
+https://www.postgresql.org/docs/current/functions-net.html, functions-geometry.html and functions-textsearch.html. Operators between two
+values pass through the parser as `a OPERATOR(<<=) b`; other operators cannot have that form. `!! q` is read as a call whose name is the
+sign.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = [
 ]
 
 _SIGNS: Final = frozenset({"<<=", ">>=", "<->", "~=", "<<|", "|>>", "&<|", "|&>", "<^", ">^"})
-_MAX_TOKENS: Final = 3  # of a sign
+_MAX_TOKENS: Final = 3  # maximum tokens of a sign
 OPERATOR_TOKENS: Final = (
     *(TokenType.LTE, TokenType.GTE, TokenType.LR_ARROW, TokenType.RLIKE, TokenType.PIPE, TokenType.PIPE_GT),
     *(TokenType.AMP_LT, TokenType.AMP_GT, TokenType.CARET),
 )
-"""Kinds of tokens, one of which is in each of the signs."""
+"""Kinds of tokens, one of which is in each sign."""
 _NEGATION: Final = "!!"
 _SEARCH: Final = "tsquery"
 _SEARCHES: Final = frozenset(
@@ -47,7 +47,7 @@ _SEARCHES: Final = frozenset(
 
 
 def name_operators(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`a <<= b` as `a OPERATOR(<<=) b`."""
+    """Rewrite `a <<= b` as `a OPERATOR(<<=) b`."""
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -66,7 +66,7 @@ def name_operators(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _sign(tokens: Sequence[Token], index: int) -> tuple[str, int]:
-    """Longest sign that begins at a token, and the number of its tokens, which have no space between them; ("", 0) for none."""
+    """Return the longest sign that begins at a token, and the number of its tokens, which have no space between them; ("", 0) for none."""
     found, text = ("", 0), ""
     for place in range(index, min(index + _MAX_TOKENS, len(tokens))):
         token = tokens[place]
@@ -80,24 +80,24 @@ def _sign(tokens: Sequence[Token], index: int) -> tuple[str, int]:
 
 
 def refuse_null_safe_sign(_tokens: Sequence[Token]) -> NoReturn:
-    """`a <=> b` is `a IS NOT DISTINCT FROM b` in other engines, and an operator of extensions here."""
+    """Refuse `a <=> b`, which means `a IS NOT DISTINCT FROM b` in other engines, and is an operator of extensions here."""
     refuse("syntax", "<=> is not an operator of PostgreSQL itself", "write a IS NOT DISTINCT FROM b")
 
 
 def check_operator(node: exp.Expr) -> None:
-    """Refuses an operator by any other name."""
+    """Refuse an operator with any other name."""
     if node.args.get("operator") not in _SIGNS:
         refuse("syntax", "an operator is called by its name", "write the operator between its values")
 
 
 def write_named_operator(generator: Generator, node: exp.Expr) -> str:
-    """Writes the operator itself."""
+    """Return the SQL of the operator itself."""
     sign = node.args["operator"]
     return f"{generator.sql(node, 'this')} {sign} {generator.sql(node, 'expression')}"
 
 
 def enclose_negated_searches(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`!! to_tsquery('a')` as a call of `!!`."""
+    """Rewrite `!! to_tsquery('a')` as a call of `!!`."""
     index = closes = 0
     while index < len(tokens):
         token = tokens[index]
@@ -110,7 +110,7 @@ def enclose_negated_searches(tokens: Sequence[Token]) -> Iterator[Token]:
             continue
         end = _search_end(tokens, index + 2)
         if not end or closes:
-            refuse("literal", "what !! negates is no search", "write !!to_tsquery('word')")
+            refuse("literal", "the operand of !! is not a search", "write !!to_tsquery('word')")
         yield Token(TokenType.VAR, _NEGATION, token.line, token.col, token.start, tokens[index + 1].end, [])
         index += 2
         if tokens[index].token_type is not TokenType.L_PAREN:
@@ -128,7 +128,7 @@ def _negates(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _search_end(tokens: Sequence[Token], first: int) -> int:
-    """Position of the end of the operand at `first`: a call, parentheses, or a text with a cast behind it; 0 for anything else."""
+    """Return the end position of the operand at `first`: a call, parentheses, or a text followed by a cast; 0 for other operands."""
     kinds = [token.token_type for token in tokens[first : first + 2]]
     if kinds == [TokenType.STRING, TokenType.DCOLON]:
         return first + 3 if tokens[first + 2 : first + 3] else 0

@@ -1,8 +1,8 @@
 """XML of PostgreSQL: documents that a statement makes, and paths in documents of columns.
 
-https://www.postgresql.org/docs/current/functions-xml.html. The library that looks for a path is not interrupted, and puts what entities
-stand for into a document that it reads. So a path is written out and has few steps, a document that is searched is a column, and a text
-that becomes a document is written out and declares nothing.
+https://www.postgresql.org/docs/current/functions-xml.html. The XPath library cannot be interrupted, and expands the entities of a document.
+So a path must be a literal with few steps, a searched document must be a column, and a text that becomes a document must be a literal
+without declarations.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ _ADVICE: Final = "write a path of names, as '/book/title/text()', with values co
 def _check_path(node: exp.Expr | None) -> None:
     text = node.name if isinstance(node, exp.Literal) and node.is_string else None
     if text is None:
-        refuse("size", "a path in XML is put together by the statement", "write the path out")
+        refuse("size", "a path in XML is computed by the statement", "write the path as a literal")
     if len(text) > _MAX_LENGTH or not _PATH.fullmatch(text) or text.count("/") > _MAX_STEPS or text.count("//") > 1:
-        refuse("size", "a path in XML could take any time, in which the server does not look at its clock", _ADVICE)
+        refuse(
+            "size", "a path in XML could take any time, during which the server does not check its time limit", _ADVICE
+        )
 
 
 def _check_document(node: exp.Expr | None) -> None:
@@ -60,11 +62,11 @@ def _check_document(node: exp.Expr | None) -> None:
     column = isinstance(node, exp.Column) and not node.name.startswith(SLOT)
     written = isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal)
     if not column and not written:
-        refuse("size", "a path is looked for in XML that the statement makes", "look for it in a column")
+        refuse("size", "a path is searched in XML that the statement makes", "search a column")
 
 
 def check_xml_call(node: exp.Expr) -> None:
-    """Refuses `xpath` with a path or a document that could take any time."""
+    """Refuse `xpath` with a path or a document that could take any time."""
     if node.this not in _PATHS:
         return
     arguments = node.expressions
@@ -72,11 +74,11 @@ def check_xml_call(node: exp.Expr) -> None:
     _check_document(arguments[1] if len(arguments) > 1 else None)
     names = (part for argument in arguments[2:] for part in argument.walk())
     if len(arguments) > 3 or not all(isinstance(part, (exp.Array, exp.Literal)) for part in names):
-        refuse("size", "names of XML are put together by the statement", "write ARRAY[ARRAY['prefix', 'address']]")
+        refuse("size", "names of XML are computed by the statement", "write ARRAY[ARRAY['prefix', 'address']]")
 
 
 def check_xml_table(node: exp.Expr) -> None:
-    """Refuses an XMLTABLE with paths or a document that could take any time."""
+    """Refuse an XMLTABLE with paths or a document that could take any time."""
     _check_path(node.this)
     passed = node.args.get("passing") or []
     _check_document(passed[0] if len(passed) == 1 else None)
@@ -90,7 +92,7 @@ def check_xml_table(node: exp.Expr) -> None:
 
 
 def check_xml_text(kind: exp.Expr) -> None:
-    """Refuses a conversion to XML of anything but a text that is written out and declares no entities."""
+    """Refuse a conversion to XML of anything but a literal text without entity declarations."""
     cast = kind.parent
     value = cast.this if isinstance(cast, exp.Cast) else None
     if isinstance(cast, exp.ColumnDef) and isinstance(cast.parent, exp.XMLTable):
@@ -98,13 +100,13 @@ def check_xml_text(kind: exp.Expr) -> None:
     if not (isinstance(value, exp.Literal) and value.is_string and "<!" not in value.name):
         refuse(
             "type",
-            "something other than a written text is converted to XML",
+            "something other than a literal text is converted to XML",
             "write the XML in quotes, or use a column of XML",
         )
 
 
 def search_by_path(root: exp.Expr) -> None:
-    """`XMLEXISTS('/a' PASSING x)`, which is read as `xmlexists('/a', x)`, is `xpath_exists('/a', x)`."""
+    """Rewrite `XMLEXISTS('/a' PASSING x)`, which the parser reads as `xmlexists('/a', x)`, as `xpath_exists('/a', x)`."""
     for call in list(root.find_all(exp.Anonymous)):
         if not (isinstance(call.this, str) and call.this.lower() == _EXISTS):
             continue
@@ -114,7 +116,7 @@ def search_by_path(root: exp.Expr) -> None:
 
 
 def declare_counters(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`n FOR ORDINALITY` of XMLTABLE as `n INT DEFAULT 'mark'`, which `write_column_definition` writes as it was."""
+    """Rewrite `n FOR ORDINALITY` of XMLTABLE as `n INT DEFAULT 'mark'`, which `write_column_definition` reverts."""
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -129,7 +131,7 @@ def declare_counters(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def write_column_definition(generator: Generator, node: exp.Expr) -> str:
-    """Writes a column of XMLTABLE that counts rows as one."""
+    """Return the SQL of a column of XMLTABLE, with FOR ORDINALITY for a column that counts rows."""
     if any(default.this.name == _COUNTER for default in node.find_all(exp.DefaultColumnConstraint)):
         return f"{generator.sql(node, 'this')} FOR ORDINALITY"
     return generator.columndef_sql(node)  # type: ignore[arg-type]  # the class of the key of writers

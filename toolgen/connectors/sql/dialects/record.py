@@ -37,23 +37,23 @@ __all__ = [
 _Tokens: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
 _Tree: TypeAlias = Callable[[exp.Expr], None]
 Writer: TypeAlias = Callable[[Generator, exp.Expr], str]
-"""Writes one kind of node where sqlglot would write what the engine reads as something else, or not at all."""
+"""Writer of one kind of node, where sqlglot's SQL would have another meaning in the engine, or is missing."""
 
 Spelling: TypeAlias = Literal[
     "absolutes",  # `@ x` is abs(x)
-    "affinities",  # a type is the affinity that its name has
+    "affinities",  # a type has the affinity of its name
     "catalog_prefix",  # `pg_catalog.lower(x)`
     "dotted_calls",  # `x.upper()` is upper(x), and arrows have the precedence of operators
-    "dual",  # `FROM DUAL` is no FROM
+    "dual",  # `FROM DUAL` means no FROM
     "factorial_signs",  # `n!` is factorial(n)
     "excluded_names",  # `* EXCLUDE name`
-    "group_separators",  # GROUP_CONCAT has a separator where none is written
+    "group_separators",  # GROUP_CONCAT has a default separator
     "hex_numbers",  # `0x0A` is a number beside numbers, and `X'0A'` a text
     "index_hints",  # `USE INDEX (name)`
     "indexed_by",  # `INDEXED BY name`
     "interval_fields",  # `INTERVAL '2' DAY`
     "interval_texts",  # `INTERVAL '2 weeks 1 day'`
-    "json_keys",  # what stands behind a JSON arrow is one key or index, and no path
+    "json_keys",  # the operand of a JSON arrow is one key or index, not a path
     "null_tests",  # `a IS NOT DISTINCT FROM NULL`
     "nulls_inside",  # `f(x IGNORE NULLS)`
     "operator_order",  # `ORDER BY x USING >`
@@ -63,7 +63,7 @@ Spelling: TypeAlias = Literal[
     "unicode_texts",  # `U&'…'`
     "utc_words",  # `UTC_DATE` is a call
 ]
-"""Way of writing that the guard brings into another form before it looks at a statement."""
+"""Syntax that the guard normalizes before it checks a statement."""
 
 
 class TokenRewrite(Struct, frozen=True):
@@ -74,9 +74,9 @@ class TokenRewrite(Struct, frozen=True):
 
 
 class TreeRewrite(Struct, frozen=True):
-    """Rewrite of the parsed tree in place. It runs if the tree has a node of one of `kinds`, or of a class derived from them.
+    """Rewrite of the parsed tree in place. It runs if the tree has a node of one of `kinds`, or of a derived class.
 
-    `makes_nodes`: other rewrites may have to look at what it made. `names`: it runs only if an identifier has one of these names, in lower
+    `makes_nodes`: other rewrites may have to process its nodes. `names`: it runs only if an identifier has one of these names, in lower
     case.
     """
 
@@ -87,9 +87,9 @@ class TreeRewrite(Struct, frozen=True):
 
 
 class Gathering(Struct, frozen=True):
-    """Bound on values of many rows, for an engine that bounds no session's memory.
+    """Bound on aggregated values of many rows, for an engine without a memory limit per session.
 
-    `bound` changes a checked tree in place, and returns the functions that it added. It runs if `may_gather` says so of the text.
+    `bound` changes a checked tree in place, and returns the functions that it added. It runs if `may_gather` is true for the text.
     """
 
     may_gather: Callable[[str], bool]
@@ -99,8 +99,8 @@ class Gathering(Struct, frozen=True):
 class AccountStatements(Struct, frozen=True, kw_only=True):
     """Statements for an administrator of a server about the account of a source. Names of accounts are quoted.
 
-    `make` takes an account, the database, the schemas, whether it writes, and how many sessions it may have. `bound` takes what is bounded,
-    an account and a number of sessions. `rights` is how the server calls the account in GRANT, `rows` what hides rows in it.
+    `make` takes an account, the database, the schemas, whether it writes, and its number of sessions. `bound` takes the resource, an
+    account and a number of sessions. `rights` is the server's word for the account in GRANT, `rows` its feature that hides rows.
     """
 
     make: Callable[[str, str, Sequence[str], bool, int], Sequence[str]]
@@ -119,66 +119,69 @@ class RowEstimate(Struct, frozen=True):
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
-    """Knowledge about one engine. Rewrites keep the meaning of a statement. Defaults are what standard SQL says, or the stricter choice."""
+    """Knowledge about one engine. Rewrites keep the meaning of a statement. Defaults follow standard SQL, or are the stricter choice."""
 
     name: DialectName
-    engine: str  # as people write it
+    engine: str  # name as people write it
     # functions and costs
     functions: Costs  # allowed scalar, aggregate and window functions, by their names in lower case
-    operators: Costs  # by the names of the parser's classes
-    max_row_memory: float = 50e6  # bytes that the values of one row may take
-    uninterruptible: bool = False  # a server that does not look at its clock inside of a function
-    table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # allowed in FROM, with their columns
+    operators: Costs  # operators by the names of the parser's classes
+    max_row_memory: float = 50e6  # bytes for the values of one row
+    uninterruptible: bool = False  # the server does not check its time limit inside of a function
+    # functions allowed in FROM, with their columns
+    table_functions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unnested_columns: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
-    )  # what unnest gives for a type that is no list
-    scalars_in_from: frozenset[str] = frozenset()  # functions of one value that may stand in FROM as one row
-    special_calls: frozenset[str] = frozenset()  # calls with a grammar of their own, which the parser reads as itself
-    named_arguments: frozenset[str] = frozenset()  # functions that may be called with names of arguments
-    equivalents: Mapping[str, str] = field(default_factory=dict)  # what there is for a function of other engines
+    )  # columns of unnest for a type that is not a list
+    scalars_in_from: frozenset[str] = frozenset()  # functions of one value allowed in FROM as one row
+    # calls with their own grammar, which the parser reads as the call itself
+    special_calls: frozenset[str] = frozenset()
+    named_arguments: frozenset[str] = frozenset()  # functions with named arguments
+    equivalents: Mapping[str, str] = field(default_factory=dict)  # equivalents for functions of other engines
     bounded_values: bool = (
-        False  # the session bounds the size of each value, so that a width may be an argument: `printf('%*d', n, x)`
+        False  # the session limits the size of each value, so that a width may be an argument: `printf('%*d', n, x)`
     )
     format_takes_template: bool = True  # format() takes a template with widths
-    padded_types: frozenset[exp.DType] = frozenset()  # types whose values are as long as the type says
+    padded_types: frozenset[exp.DType] = frozenset()  # types whose values have the length in the type
     gathering: Gathering | None = None
-    estimate: RowEstimate | None = None  # without one, rows are counted up to a bound
+    estimate: RowEstimate | None = None  # without one, rows are counted up to a limit
     # grammar
     grammar: Mapping[str, str] = field(
         default_factory=dict
     )  # arguments by class of node; `+` adds to those of every dialect
     types: frozenset[str] = frozenset()  # names of types that the parser does not know
     spellings: frozenset[Spelling] = frozenset()
-    interval_units: frozenset[str] = frozenset()  # words behind the value of an interval
-    query_starts: frozenset[TokenType] = frozenset()  # words that begin a query beside those of every dialect
+    interval_units: frozenset[str] = frozenset()  # words after the value of an interval
+    # words that begin a query, in addition to those of every dialect
+    query_starts: frozenset[TokenType] = frozenset()
     join_methods: frozenset[str] = frozenset({"NATURAL"})
-    select_modifiers: bool = False  # STRAIGHT_JOIN and the like behind SELECT
+    select_modifiers: bool = False  # STRAIGHT_JOIN and similar words after SELECT
     standard_calls: Mapping[str, Callable[[Sequence[Token], int], bool]] = field(
         default_factory=dict
-    )  # special calls that are also functions: whether arguments from a place on are those of the standard
+    )  # special calls that are also functions: True if arguments from a position on have the standard syntax
     json_tables: bool = False  # JSON_TABLE declares columns
     declared_records: bool = False  # an alias declares columns: `jsonb_to_record(x) AS r(a int)`
     converts_to_types: bool = False  # `CONVERT(x, CHAR(10))`
     comprehensions: bool = False  # `[x FOR x IN l IF …]`
     lambdas: bool = False  # an arrow makes a function; elsewhere it reads JSON
-    typed_json_arrows: bool = False  # an arrow is for JSON alone
+    typed_json_arrows: bool = False  # an arrow is only for JSON
     array_comparisons: bool = False  # `x <> ALL (array)`
     character_sets: bool = False  # `CAST(x AS CHAR CHARACTER SET utf8mb4)`
     searches_words: bool = False  # `MATCH (a, b) AGAINST ('words')`
     loose_null_safe: bool = False  # `a <=> b < c` is `(a <=> b) < c`
     fields_may_be_calls: bool = False  # `(x).name` calls the function `name` where x has no such field
-    text_rewrite: Callable[[str], str] | None = None  # before the text becomes tokens
+    text_rewrite: Callable[[str], str] | None = None  # before the text is tokenized
     token_rewrites: tuple[TokenRewrite, ...] = ()
     tree_rewrites: tuple[TreeRewrite, ...] = ()
     writers: Mapping[type[exp.Expr], Writer] = field(default_factory=dict)
     hint: Callable[[Sequence[str]], str] | None = None  # correction for words that could not be parsed, or ""
     rows_as_selects: bool = False  # rows of VALUES are written as `SELECT … UNION ALL SELECT …`
-    # values as they are written
+    # values as written
     executable_comments: bool = False  # `/*! … */` runs
     nested_tests: bool = False  # `a LIKE b NOT IN (c)` is `a LIKE (b NOT IN (c))`
     exclamation_negates: bool = False  # `!x`
     tilde_operators: bool = False  # `!~`
-    radix_letters: str = ""  # letters behind 0 in numbers that every version reads alike
+    radix_letters: str = ""  # letters after 0 in numbers that every version reads alike
     digit_separators: bool = False  # `1_000`
     neighbouring_texts: Literal["", "lines", "always"] = ""  # where two texts beside each other are one
     typed_texts: Mapping[str, str] | None = None  # forms of `DATE '…'` by type; None for any type, {} for no form
@@ -190,79 +193,77 @@ class Dialect(Struct, frozen=True, kw_only=True):
     implicit_columns: frozenset[str] = frozenset()  # columns of tables that no catalog lists
     implicit_advice: str = ""  # what to do without them
     niladic: frozenset[str] = frozenset()  # functions that are called without parentheses
-    names_before_niladic: bool = False  # names of a query come before such a function
-    exact_names: bool = False  # case counts in every name
+    names_before_niladic: bool = False  # names of a query precede such a function
+    exact_names: bool = False  # all names are case-sensitive
     keeps_quoted_case: bool = False  # a quoted name keeps its case
-    folds_all_letters: bool = False  # case is ignored in letters beyond ASCII too
-    folds_tables: bool = False  # tables never differ in case alone
-    server_folds_tables: bool = False  # whether tables differ in case alone is a setting of the server
+    folds_all_letters: bool = False  # letters beyond ASCII are case-insensitive too
+    folds_tables: bool = False  # tables never differ only in case
+    server_folds_tables: bool = False  # a server setting decides if tables may differ only in case
     max_name_bytes: int = 0  # longer names are cut; 0 for no limit
     max_alias_length: int = (
         0  # characters of a name, which has none beyond U+FFFF and no spaces around it; 0 for no limit
     )
-    row_ids: frozenset[str] = frozenset()  # implicit columns that say where a row is, and nothing else
-    row_id: str = ""  # by which name the use of one is recorded
+    row_ids: frozenset[str] = frozenset()  # implicit columns that only identify a row
+    row_id: str = ""  # name under which the use of one is recorded
     subquery_row_numbers: bool = False  # subqueries have them too
     rowid_keys: bool = False  # an INTEGER primary key is the number of the row
-    alias_clauses: frozenset[str] = frozenset()  # where aliases of SELECT answer inside of expressions
+    alias_clauses: frozenset[str] = frozenset()  # places where aliases of SELECT can be used inside of expressions
     alias_subquery_clauses: frozenset[str] = frozenset()  # clauses whose subqueries see them
-    bare_aliases: bool = False  # aliases answer only as whole items of ORDER BY, GROUP BY and DISTINCT ON
-    window_aliases: bool = False  # aliases answer inside of window functions
-    column_selections: bool = False  # COLUMNS(…) stands for several columns
+    bare_aliases: bool = False  # aliases can be used only as complete items of ORDER BY, GROUP BY and DISTINCT ON
+    window_aliases: bool = False  # aliases can be used inside of window functions
+    column_selections: bool = False  # COLUMNS(…) represents several columns
     struct_fields: bool = False  # `column.field`
     whole_row_calls: bool = False  # `row_to_json(t.*)`
     tables_as_values: bool = False  # the name of a table is its row
     values_columns: tuple[str, int] = ("column", 1)  # prefix and first number of the columns of VALUES
     lateral_subqueries: bool = False  # a subquery in FROM sees the tables before it
-    subquery_name: str = ""  # how a subquery in FROM without an alias is called; "" where it has no name
-    later_ctes: Literal["", "recursive", "always"] = ""  # where a query sees common table expressions behind it
-    later_ctes_hide: bool = False  # one behind hides one of a query around
+    subquery_name: str = ""  # name of a subquery in FROM without an alias; "" if it has none
+    later_ctes: Literal["", "recursive", "always"] = ""  # places where a query sees common table expressions after it
+    later_ctes_hide: bool = False  # a later one hides one of an enclosing query
     implicit_recursion: bool = False  # WITH without RECURSIVE may be recursive
     recursion_keeps_types: bool = False  # columns of a recursion have the types of its first query; longer values fail
     groups_by_key: bool = False  # a table grouped by its key has all of its columns
     sequence_tables: Callable[[str], bool] | None = None  # True for a name that is a list of numbers
     # names of columns of the result
-    titles_by_text: bool = False  # a computed column is called by its text
-    titles_with_comments: bool = False  # a comment behind it belongs to the text
-    titles_by_value: bool = False  # truth values and signed values are called by their values
-    titles_respelt: bool = False  # the engine writes the text again
-    titles_by_function: bool = False  # a computed column is called by what computes it
-    untyped_results: bool = False  # the engine does not give types of columns
+    titles_by_text: bool = False  # a computed column is named by its text
+    titles_with_comments: bool = False  # a comment after it belongs to the text
+    titles_by_value: bool = False  # booleans and signed values are named by their values
+    titles_respelt: bool = False  # the engine rewrites the text
+    titles_by_function: bool = False  # a computed column is named by its function
+    untyped_results: bool = False  # the engine does not report types of columns
     # parameters
-    number_mark: str = ""  # what stands before the number of a parameter; "" without numbers
+    number_mark: str = ""  # prefix of the number of a parameter; "" without numbers
     always_numbered: bool = False  # parameters are `$1`, never `?`
     question_operators: bool = False  # `?` is an operator as well
     dollar_words: bool = False  # the parser reads `$1` as a word
     named_marks: bool = False  # `?1`, `@name` and `$name`
-    types_by_first_use: bool = False  # the type of a parameter is that of its first use
+    types_by_first_use: bool = False  # the first use decides the type of a parameter
     list_parameters: bool = False  # a parameter may be a list
     # conditions, order and limits
     stable_comparisons: bool = False  # no comparison of a column of an ordinary type fails
     merges_subqueries_wrongly: bool = False  # below WITH ROLLUP, window functions and subqueries in HAVING
-    fence: tuple[Literal["limit", "offset"], int] = ("limit", 2**63 - 1)  # clause past which no condition is moved
+    fence: tuple[Literal["limit", "offset"], int] = ("limit", 2**63 - 1)  # clause beyond which no condition is moved
     nulls_first: bool = False
     unsorted_types: bool = False  # values of some types have no order
-    groups_as_equal: bool = (
-        False  # values of one type that are equal are one group and one key, and sorted side by side
-    )
-    loose_texts: bool = False  # texts that differ in case alone are equal
-    named_enums: bool = False  # types of columns that list labels have names, to which texts are cast
-    exact_labels: bool = False  # labels of an enum are compared with their case
+    groups_as_equal: bool = False  # equal values of one type are one group and one key, and adjacent after sorting
+    loose_texts: bool = False  # texts that differ only in case are equal
+    named_enums: bool = False  # types of enum columns have names, to which texts are cast
+    exact_labels: bool = False  # labels of an enum are case-sensitive
     lenient_labels: bool = False  # an enum may hold '' and numbers of labels
-    negative_limits: bool = False  # a negative LIMIT is none
+    negative_limits: bool = False  # a negative LIMIT means none
     computed_limits: bool = True  # LIMIT takes an expression
     cross_checked: bool = False  # a second parser may check the statement
-    # reading and execution: functions that import what they need, as drivers are extras. `location` is one of the dialect's own.
+    # reading and execution: functions with their own imports, as drivers are extras. `location` is one of the dialect's own.
     read: Callable[[Any, str], ReadSchema]  # reads the schema of a location with a password
     prepare: Callable[
         [Any, str, Sequence[Statement]], Iterator[str | tuple[str, ...]]
-    ]  # column types, or why a statement is rejected
-    rights: Callable[[Any, str], Rights] | None = None  # what the account may do; None for a file
+    ]  # column types, or the reason why a statement is rejected
+    rights: Callable[[Any, str], Rights] | None = None  # rights of the account; None for a file
     accounts: AccountStatements | None = None  # None for a file
-    explain: str = "EXPLAIN "  # before a statement, makes a plan of it and runs nothing
-    open_engine: Callable[[ServerLocation, Reach, Clock], Engine] | None = None  # of a server
-    sandbox: str = ""  # module that runs statements on a file, in a process of its own
-    driver: str = ""  # module that such a process needs beside Python's own
+    explain: str = "EXPLAIN "  # prefix of a statement that makes a plan and runs nothing
+    open_engine: Callable[[ServerLocation, Reach, Clock], Engine] | None = None  # engine of a server
+    sandbox: str = ""  # module that runs statements on a file, in a separate process
+    driver: str = ""  # module that such a process needs in addition to Python's own
 
 
 def words(text: str) -> frozenset[str]:

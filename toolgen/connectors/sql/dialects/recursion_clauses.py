@@ -1,7 +1,7 @@
-"""SEARCH and CYCLE behind a recursive query with several columns: `CYCLE a, b SET c USING d`, and `CYCLE a, b RESTRICT` of MariaDB.
+"""SEARCH and CYCLE of a recursive query with several columns: `CYCLE a, b SET c USING d`, and `CYCLE a, b RESTRICT` of MariaDB.
 
-https://www.postgresql.org/docs/current/queries-with.html#QUERIES-WITH-RECURSIVE and https://mariadb.com/kb/en/with/. The parser reads one
-column. The columns pass through it as the value behind TO, and stand in a tuple afterwards.
+https://www.postgresql.org/docs/current/queries-with.html#QUERIES-WITH-RECURSIVE and https://mariadb.com/kb/en/with/. The parser supports
+one column. The columns pass through it as the value after TO, and are moved to a tuple afterwards.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from sqlglot.tokenizer_core import Token, TokenType
 __all__ = ["RESTRICT", "list_columns", "restore_columns", "write_recursion_clause"]
 
 RESTRICT: Final = "RESTRICT"
-"""Word behind the columns in MariaDB, where rows that were found before end the recursion."""
+"""Word after the columns in MariaDB, where repeated rows end the recursion."""
 _NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 _KINDS: Final = frozenset({"BREADTH", "DEPTH"})
 
 
 def list_columns(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`CYCLE a, b SET c` as `CYCLE a SET c TO (TRUE, a, b)`, and `CYCLE a, b RESTRICT` as `CYCLE a SET RESTRICT TO (TRUE, a, b)`."""
+    """Rewrite `CYCLE a, b SET c` as `CYCLE a SET c TO (TRUE, a, b)`, and `CYCLE a, b RESTRICT` as `CYCLE a SET RESTRICT TO (TRUE, a,
+    b)`.
+    """
     index = 0
     while index < len(tokens):
         yield tokens[index]
@@ -62,12 +64,12 @@ def _begins(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _follows_search(tokens: Sequence[Token], index: int) -> bool:
-    """`SEARCH DEPTH FIRST BY a SET o CYCLE a SET …`."""
+    """Return True for the second clause of `SEARCH DEPTH FIRST BY a SET o CYCLE a SET …`."""
     return index > 3 and _is_word(tokens, index - 3, "SET")
 
 
 def _columns_end(tokens: Sequence[Token], index: int) -> int:
-    """Position behind names with commas between them; 0 for none."""
+    """Return the position after names with commas between them; 0 for none."""
     while index < len(tokens) and tokens[index].token_type in _NAMES:
         if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.COMMA:
             return index + 1
@@ -76,7 +78,7 @@ def _columns_end(tokens: Sequence[Token], index: int) -> int:
 
 
 def restore_columns(root: exp.Expr) -> None:
-    """Makes the columns those of the clause again."""
+    """Move the columns back to the clause."""
     for clause in root.find_all(exp.RecursiveWithSearch):
         listed = clause.args.get("to")
         if not isinstance(listed, exp.Tuple):
@@ -90,7 +92,7 @@ def restore_columns(root: exp.Expr) -> None:
 
 
 def write_recursion_clause(generator: Generator, node: exp.Expr) -> str:
-    """Writes the clause with its columns and no parentheses around them."""
+    """Return the SQL of the clause with its columns without parentheses."""
     kind = str(node.args["kind"])
     columns = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     listed = ", ".join(generator.sql(column) for column in columns)

@@ -1,4 +1,4 @@
-"""Names that the generator puts in quotes, because they are reserved in some version of the engine."""
+"""Names that the generator quotes, because they are reserved in some version of the engine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from toolgen.model.database import DialectName
 
 __all__ = ["quote_reserved_names", "reserved_names"]
 
-# Functions without parentheses, and the table that is none. In quotes they are ordinary names.
+# Functions without parentheses, and the table DUAL. Quoted, they are ordinary names.
 _FUNCTIONS: Final = words(
     """
     dual current_catalog current_date current_role current_schema current_time current_timestamp current_user localtime localtimestamp
     session_user user utc_date utc_time utc_timestamp
     """
 )
-# Those that are no name in MySQL and MariaDB unless they are in quotes or stand behind a point.
+# Words that cannot be names in MySQL and MariaDB unless they are quoted or follow a dot.
 # https://mariadb.com/kb/en/reserved-words/
 _NO_NAMES: Final = {
     "mysql": _FUNCTIONS - {"current_catalog", "current_schema", "dual", "session_user", "user"},
@@ -29,12 +29,12 @@ _NO_NAMES: Final = {
 
 
 def reserved_names(dialect: DialectName) -> frozenset[str]:
-    """The names that the generator quotes, in lower case."""
+    """Return the names that the generator quotes, in lower case."""
     return frozenset(Dialect.get_or_raise(dialect).generator_class.RESERVED_KEYWORDS)
 
 
 def quote_reserved_names(dialect: DialectName) -> Callable[[exp.Expr], None]:
-    """A rewrite that quotes such names in the tree too: `rank() AS rank` in MariaDB, `x AS at` in DuckDB. Both engines ignore case."""
+    """Return a rewrite that quotes such names in the tree: `rank() AS rank` in MariaDB, `x AS at` in DuckDB. Both engines ignore case."""
     reserved = reserved_names(dialect)
     no_names = _NO_NAMES.get(dialect, frozenset())
 
@@ -44,7 +44,7 @@ def quote_reserved_names(dialect: DialectName) -> Callable[[exp.Expr], None]:
             if folded in no_names and not name.args.get("quoted") and not isinstance(name.parent, exp.Column):
                 refuse(
                     "name",
-                    f"{shown(name.name)} is a reserved word, and stands where a name belongs",
+                    f"{shown(name.name)} is a reserved word in the place of a name",
                     f"write it in quotes: `{folded}`",
                 )
             if folded in reserved and not name.args.get("quoted") and not (folded in _FUNCTIONS and _is_bare(name)):

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["DIALECT", "NUMERIC"]
 
 NUMERIC: Final = "UNSIGNED"
-"""A type name that SQLite takes for NUMERIC, and that is read again as it was written."""
+"""Type name that SQLite treats as NUMERIC, and that is read again as written."""
 _CROSS_JOIN: Final = "_toolgen_cross_join"
 
 
 def _mark_cross_joins(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Marks JOIN after CROSS with a comment. The parser reads a comma between tables as CROSS JOIN too."""
+    """Mark JOIN after CROSS with a comment, because the parser reads a comma between tables as CROSS JOIN too."""
     previous: Token | None = None
     for token in tokens:
         if token.token_type is TokenType.JOIN and previous is not None and previous.token_type is TokenType.CROSS:
@@ -37,9 +37,10 @@ def _mark_cross_joins(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _restore_commas(root: exp.Expr) -> None:
-    """Makes joins without the mark comma joins again.
+    """Convert joins without the mark back to commas.
 
-    SQLite never reorders the tables of a CROSS JOIN (https://www.sqlite.org/optoverview.html#manual_control_of_query_plans_using_cross_join).
+    SQLite never reorders the tables of a CROSS JOIN
+    (https://www.sqlite.org/optoverview.html#manual_control_of_query_plans_using_cross_join).
     """
     for join in root.find_all(exp.Join):
         if join.args.get("kind") == "CROSS" and _CROSS_JOIN not in (join.comments or ()):
@@ -47,7 +48,7 @@ def _restore_commas(root: exp.Expr) -> None:
 
 
 def _select_from_named(root: exp.Expr) -> None:
-    """Reads `x IN t` as `x IN (SELECT * FROM t)`: https://www.sqlite.org/lang_expr.html#the_in_and_not_in_operators."""
+    """Rewrite `x IN t` as `x IN (SELECT * FROM t)`: https://www.sqlite.org/lang_expr.html#the_in_and_not_in_operators."""
     for test in list(root.find_all(exp.In)):
         named = test.args.get("field")
         if isinstance(named, exp.Column) and isinstance(named.this, exp.Identifier) and len(named.parts) <= 2:

@@ -1,4 +1,4 @@
-"""Functions and operators of SQLite that a statement may use, with what each costs."""
+"""Permitted functions and operators of SQLite, with their costs."""
 
 from __future__ import annotations
 

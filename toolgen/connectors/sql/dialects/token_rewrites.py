@@ -1,4 +1,4 @@
-"""Token rewrites that several dialects share."""
+"""Token rewrites shared by several dialects."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _MAX_VALUE_TOKENS: Final = 60
 
 
 def enclose_interval_values(tokens: Sequence[Token], units: frozenset[str]) -> Iterator[Token]:
-    """Puts parentheses around the value of an interval: `INTERVAL id + 1 DAY` is `INTERVAL (id + 1) DAY`.
+    """Enclose the value of an interval in parentheses: `INTERVAL id + 1 DAY` becomes `INTERVAL (id + 1) DAY`.
 
-    The parser takes only the first word of it, and makes a text of a number: `'1.5'` is 1 where 1.5 is rounded. Texts stay as they are.
+    The parser reads only the first word of the value, and converts a number to a text: `'1.5'` is 1, while 1.5 is rounded. Texts are
+    unchanged.
     """
     index = 0
     while index < len(tokens):
@@ -38,7 +39,7 @@ def enclose_interval_values(tokens: Sequence[Token], units: frozenset[str]) -> I
 
 
 def _unit_place(tokens: Sequence[Token], first: int, units: frozenset[str]) -> int:
-    """Position of the unit of the interval whose value begins at `first`; 0 for none."""
+    """Return the position of the unit of the interval whose value begins at `first`; 0 for none."""
     depth = 0
     for index in range(first, min(first + _MAX_VALUE_TOKENS, len(tokens))):
         kind = tokens[index].token_type
@@ -62,7 +63,7 @@ def _ends_value(token: Token) -> bool:
 
 
 def _is_enclosed(tokens: Sequence[Token], first: int, end: int) -> bool:
-    """True for a text alone, and for a value that is in parentheses as a whole."""
+    """Return True for a single text, and for a value completely in parentheses."""
     if end - first == 1:
         return tokens[first].token_type is TokenType.STRING
     if tokens[first].token_type is not TokenType.L_PAREN:
@@ -76,7 +77,7 @@ def _is_enclosed(tokens: Sequence[Token], first: int, end: int) -> bool:
 
 
 def enclose_limits(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Puts parentheses around a count that is worked out: the parser takes the sign of `LIMIT 5 % 2` for percent."""
+    """Enclose a computed count in parentheses: the parser reads the sign of `LIMIT 5 % 2` as percent."""
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -91,7 +92,7 @@ def enclose_limits(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _modulo_end(tokens: Sequence[Token], first: int) -> int:
-    """Position of the end of the count that begins at `first`, if it has a modulo outside of parentheses; else 0."""
+    """Return the end position of the count that begins at `first`, if it has a modulo outside of parentheses; else 0."""
     depth, modulo, index = 0, 0, first
     while index < len(tokens):
         kind = tokens[index].token_type
@@ -112,16 +113,16 @@ _BEFORE_VARYING: Final = {
 
 
 def join_type_words(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`bit varying`, `nchar varying` and `national character` by the names that PostgreSQL has for them in one word.
+    """Replace `bit varying`, `nchar varying` and `national character` by PostgreSQL's names of one word.
 
-    The parser reads the second word as an alias, and the first as a type of one bit. VARYING is no alias without AS.
+    The parser reads the second word as an alias, and the first as a type of one bit. VARYING is not an alias without AS.
     """
     index = 0
     while index < len(tokens):
         token = tokens[index]
         following = tokens[index + 1] if index + 1 < len(tokens) else None
         if token.text.upper() == "NATIONAL" and following is not None and following.token_type in _CHARACTERS:
-            index += 1  # the type behind it is the same
+            index += 1  # the resulting type is the same
         elif (
             (joined := _BEFORE_VARYING.get(token.token_type)) is not None
             and following is not None
@@ -143,7 +144,7 @@ _TYPES: Final = frozenset(Parser.TYPE_TOKENS) - {TokenType.INTERVAL, TokenType.I
 
 
 def enclose_typed_texts(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Puts parentheses around `timestamp '2024-03-05 10:00'` before `::date`: the parser takes the cast for one of the text alone."""
+    """Enclose `timestamp '2024-03-05 10:00'` before `::date` in parentheses: the parser would cast only the text."""
     ends: dict[int, int] = {}
     for place, token in enumerate(tokens[:-1]):
         if token.token_type is TokenType.STRING and tokens[place + 1].token_type is TokenType.DCOLON:
@@ -161,7 +162,7 @@ def enclose_typed_texts(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def cast_typed_texts(tokens: Sequence[Token], types: frozenset[str]) -> Iterator[Token]:
-    """`cidr '10.1.0.0/16'` as `CAST('10.1.0.0/16' AS cidr)`, for types that the parser does not know."""
+    """Rewrite `cidr '10.1.0.0/16'` as `CAST('10.1.0.0/16' AS cidr)`, for types that the parser does not know."""
     index = 0
     while index < len(tokens):
         kind, text = tokens[index], tokens[index + 1] if index + 1 < len(tokens) else None
@@ -183,7 +184,7 @@ def cast_typed_texts(tokens: Sequence[Token], types: frozenset[str]) -> Iterator
 
 
 def _type_place(tokens: Sequence[Token], last: int) -> int:
-    """Position of the type whose last token stands at `last`; -1 for what is no type."""
+    """Return the position of the type whose last token is at `last`; -1 if it is not a type."""
     words = [token.text.upper() for token in tokens[max(last - 2, 0) : last + 1]]
     if words[-2:] == ["TIME", "ZONE"] and words[0] in {"WITH", "WITHOUT"}:
         return _type_place(tokens, last - 3)

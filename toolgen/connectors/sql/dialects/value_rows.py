@@ -1,4 +1,4 @@
-"""Rows of VALUES with ORDER BY or LIMIT, as a SELECT from these rows."""
+"""Rows of VALUES with ORDER BY or LIMIT, rewritten as a SELECT from these rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TAIL: Final = frozenset({TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET,
 
 
 def select_from_values(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`VALUES (1), (2) ORDER BY 1` is `SELECT * FROM (VALUES (1), (2)) AS "values" ORDER BY 1`, with the same column names."""
+    """Rewrite `VALUES (1), (2) ORDER BY 1` as `SELECT * FROM (VALUES (1), (2)) AS "values" ORDER BY 1`, with the same column names."""
     end = _end_of_rows(tokens)
     if not end:
         yield from _select_in_arrays(tokens)
@@ -33,9 +33,9 @@ def select_from_values(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _select_in_arrays(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`ARRAY(VALUES (1), (2))` is `ARRAY(SELECT * FROM (VALUES (1), (2)) AS "values")`."""
+    """Rewrite `ARRAY(VALUES (1), (2))` as `ARRAY(SELECT * FROM (VALUES (1), (2)) AS "values")`."""
     depth = 0
-    closing: list[int] = []  # depths at which such a list of rows ends
+    closing: list[int] = []  # bracket depths of such lists of rows
     for place, token in enumerate(tokens):
         depth -= token.token_type is TokenType.R_PAREN
         if closing and closing[-1] == depth:
@@ -60,7 +60,7 @@ def _is_array(before: Sequence[Token]) -> bool:
 
 
 def _end_of_rows(tokens: Sequence[Token]) -> int:
-    """Position of ORDER BY or LIMIT behind the rows of a statement that is VALUES; 0 for any other statement."""
+    """Return the position of ORDER BY or LIMIT after the rows of a VALUES statement; 0 for any other statement."""
     if tokens[0].token_type is not TokenType.VALUES:
         return 0
     depth = 0

@@ -1,4 +1,4 @@
-"""Whole rows of tables as values: `json_agg(t)`, `to_jsonb(t.*)`, and `(t).name` in PostgreSQL."""
+"""Complete rows of tables as values: `json_agg(t)`, `to_jsonb(t.*)`, and `(t).name` in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["ROW_FUNCTIONS", "is_source", "name_fields", "read_through_subqueries
 
 _AGGREGATES: Final = frozenset({"json_agg", "jsonb_agg"})
 ROW_FUNCTIONS: Final = frozenset({"row_to_json", "to_json", "to_jsonb", *_AGGREGATES})
-"""Functions that make JSON of a row."""
+"""Functions that convert a row to JSON."""
 
 
 def read_through_subqueries(root: exp.Expr) -> None:
-    """Reads a table through `(SELECT * FROM t) AS t` where its row is an argument: a row of that has the columns that `*` stands for.
+    """Read a table through `(SELECT * FROM t) AS t` if its row is an argument: that row has only the columns of `*`.
 
-    A column of the same name comes before the row, in both.
+    In both forms a column with the same name takes precedence over the row.
     """
     for call in root.find_all(exp.Anonymous):
         function = call.name.removeprefix(CALL).lower()
@@ -30,7 +30,7 @@ def read_through_subqueries(root: exp.Expr) -> None:
         if not isinstance(value, exp.Column) or select is None or value.args.get("db") is not None:
             continue
         if select.args.get("group") is not None and function not in _AGGREGATES:
-            continue  # what is grouped by a key is known of a table alone
+            continue  # functional dependency on a key is known only for a table
         name = value.table if isinstance(value.this, exp.Star) else "" if value.table else value.name
         for table in _tables(select):
             if name and table.alias_or_name.lower() == name.lower() and table.parent is not None:
@@ -38,9 +38,9 @@ def read_through_subqueries(root: exp.Expr) -> None:
 
 
 def select_rows(root: exp.Expr) -> None:
-    """Reads a table through `(SELECT * FROM t) AS t` where its row is selected or shown in DuckDB: `SELECT t FROM t`, `list(t)`.
+    """Read a table through `(SELECT * FROM t) AS t` if its row is selected or shown in DuckDB: `SELECT t FROM t`, `list(t)`.
 
-    A column of the same name comes before the row, in both. In any other expression the row stays one of a table, which is refused.
+    In both forms a column with the same name takes precedence over the row. In any other expression the row of a table is refused.
     """
     for select in root.find_all(exp.Select):
         tables = {table.alias_or_name.lower(): table for table in _tables(select)}
@@ -83,9 +83,9 @@ def _is_shown(value: exp.Expr, item: exp.Expr) -> bool:
 
 
 def name_fields(root: exp.Expr) -> None:
-    """Writes `(t).name` and `(t).*` as `t.name` and `t.*` where t is a source of the query or of one around it.
+    """Rewrite `(t).name` and `(t).*` as `t.name` and `t.*` if t is a source of the query or of an enclosing one.
 
-    A column of that name would come first: it is left as it is where the statement names one so.
+    A column with that name would take precedence, so the expression is unchanged if the statement has such a column.
     """
     for dot in reversed(list(root.find_all(exp.Dot))):
         row, field = dot.this, dot.expression
@@ -101,7 +101,7 @@ def name_fields(root: exp.Expr) -> None:
 
 
 def is_source(node: exp.Expr, name: str) -> bool:
-    """Return True if a query around a node reads something under this name."""
+    """Return True if an enclosing query of a node has a source with this name."""
     select = node.find_ancestor(exp.Select)
     while select is not None:
         source = select.args.get("from_")

@@ -1,4 +1,4 @@
-"""Writers of nodes of which sqlglot would write what the engine reads as something else, or not at all."""
+"""Writers of nodes, where sqlglot's SQL would have another meaning in the engine, or is missing."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ __all__ = [
 
 
 def write_rlike(generator: Generator, node: exp.Expr) -> str:
-    """`a RLIKE b`, which MySQL and MariaDB both know; sqlglot writes a call of REGEXP_LIKE, which MariaDB does not have."""
+    """Return `a RLIKE b`, which MySQL and MariaDB both know; sqlglot writes a call of REGEXP_LIKE, which MariaDB does not have."""
     return generator.binary(node, "RLIKE")  # type: ignore[arg-type]  # the dispatch gives a RegexpLike, which is one
 
 
 def _distinct(generator: Generator, node: exp.Expr) -> str:
-    """`f(DISTINCT a, ',')`; sqlglot makes a tuple of several, as if all of them were counted."""
+    """Return `f(DISTINCT a, ',')`; sqlglot makes a tuple of several arguments, as if all of them were counted."""
     if isinstance(node.parent, exp.Select):
         return generator.distinct_sql(node)  # type: ignore[arg-type]  # the dispatch gives a Distinct
     return f"DISTINCT {generator.expressions(node, flat=True)}"
 
 
 def _not(generator: Generator, node: exp.Expr) -> str:
-    """`a IS NOT NULL` as people write it, and as some engines call the column."""
+    """Return `a IS NOT NULL`, the usual form, by which some engines name the column."""
     test = node.this
     if isinstance(test, exp.Is) and not test.args.get("negate"):
         return f"{generator.sql(test, 'this')} IS NOT {generator.sql(test, 'expression')}"
@@ -53,7 +53,7 @@ def _not(generator: Generator, node: exp.Expr) -> str:
 
 
 def write_row_test(generator: Generator, node: exp.Expr) -> str:
-    """`NOT row IS NULL`, which is not `row IS NOT NULL`: https://www.postgresql.org/docs/current/functions-comparison.html."""
+    """Return `NOT row IS NULL`, which differs from `row IS NOT NULL`: https://www.postgresql.org/docs/current/functions-comparison.html."""
     if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
         return generator.not_sql(node)  # type: ignore[arg-type]  # the dispatch gives a Not
     return _not(generator, node)
@@ -64,44 +64,44 @@ def write_hexadecimal(generator: Generator, node: exp.Expr) -> str:
 
 
 def write_integer_division(generator: Generator, node: exp.Expr) -> str:
-    """Write DIV as it was read; sqlglot puts parentheses around the left operand."""
+    """Return DIV as it was written; sqlglot adds parentheses around the left operand."""
     return generator.binary(node, "DIV")  # type: ignore[arg-type]  # the dispatch gives an IntDiv, which is one
 
 
 def write_extract(generator: Generator, node: exp.Expr) -> str:
-    """The part as it was read; sqlglot writes another name of it."""
+    """Return the part as it was written; sqlglot uses another name."""
     return f"EXTRACT({generator.sql(node, 'this')} FROM {generator.sql(node, 'expression')})"
 
 
 def write_varchar(generator: Generator, node: exp.Expr) -> str:
-    """VARCHAR by its own name; TEXT is another name for it, and columns are called by the first."""
+    """Return VARCHAR under its own name; some engines name columns by it, and TEXT is a synonym."""
     written = generator.datatype_sql(node)  # type: ignore[arg-type]  # the dispatch gives a DataType
     return "VARCHAR" if written == "TEXT" else written
 
 
 def write_power(generator: Generator, node: exp.Expr) -> str:
-    """`a ^ b` as it was read: a call named power is one that was written so."""
+    """Return `a ^ b` as it was written: a call of power stays a call."""
     return generator.binary(node, "^")  # type: ignore[arg-type]  # the dispatch gives a Pow, which is one
 
 
 def operator(sign: str) -> Writer:
-    """Write the operator as it was read; sqlglot writes a call."""
+    """Return a writer of the operator as it was written; sqlglot writes a call."""
     return lambda generator, node: f"{generator.sql(node, 'this')} {sign} {generator.sql(node, 'expression')}"
 
 
 def write_position(generator: Generator, node: exp.Expr) -> str:
-    """Write POSITION as it was read; sqlglot writes a function of another name."""
+    """Return POSITION as it was written; sqlglot writes a function with another name."""
     return f"POSITION({generator.sql(node, 'substr')} IN {generator.sql(node, 'this')})"
 
 
 def write_absolute(generator: Generator, node: exp.Expr) -> str:
-    """`@(x)` as it was read: the parser has a class for it in DuckDB. A call named abs is one that was written so."""
+    """Return `@(x)` as it was written: the parser has a class for it in DuckDB. A call of abs stays a call."""
     written = generator.sql(node, "this")
     return f"@{written}" if isinstance(node.this, exp.Paren) else f"@({written})"
 
 
 def write_group_concat(generator: Generator, node: exp.Expr) -> str:
-    """`GROUP_CONCAT(x ORDER BY y SEPARATOR ',' LIMIT 2)`; sqlglot writes the separator behind the limit."""
+    """Return `GROUP_CONCAT(x ORDER BY y SEPARATOR ',' LIMIT 2)`; sqlglot writes the separator after the limit."""
     gathered, limit = node.this, ""
     if isinstance(gathered, exp.Limit):
         counts = [gathered.args.get("offset"), gathered.expression]
@@ -111,7 +111,7 @@ def write_group_concat(generator: Generator, node: exp.Expr) -> str:
 
 
 def write_offset(generator: Generator, node: exp.Expr) -> str:
-    """`OFFSET 1 ROWS` before FETCH, where MariaDB wants the word; `OFFSET 1` behind LIMIT."""
+    """Return `OFFSET 1 ROWS` before FETCH, where MariaDB requires the word; `OFFSET 1` after LIMIT."""
     fetched = node.parent is not None and isinstance(node.parent.args.get("limit"), exp.Fetch)
     return f"{generator.seg('OFFSET')} {generator.sql(node, 'expression')}{' ROWS' * fetched}"
 
@@ -125,15 +125,15 @@ def word(word: str) -> Writer:
 
 
 def write_within_group(generator: Generator, node: exp.Expr) -> str:
-    """Write WITHIN GROUP as it was read; sqlglot writes a function of another name."""
+    """Return WITHIN GROUP as it was written; sqlglot writes a function with another name."""
     return f"{generator.sql(node, 'this')} WITHIN GROUP ({generator.sql(node, 'expression').strip()})"
 
 
 def write_ignore_nulls(generator: Generator, node: exp.Expr) -> str:
-    """`f(x IGNORE NULLS)`: DuckDB has the words inside."""
+    """Return `f(x IGNORE NULLS)`: DuckDB has the words inside the parentheses."""
     words = "IGNORE NULLS" if isinstance(node, exp.IgnoreNulls) else "RESPECT NULLS"
     return f"{generator.sql(node, 'this').removesuffix(')')} {words})"
 
 
 WRITERS: Final[Mapping[type[exp.Expr], Writer]] = MappingProxyType({exp.Distinct: _distinct, exp.Not: _not})
-"""Writers of every dialect, by kind of node."""
+"""Writers of all dialects, by kind of node."""

@@ -1,4 +1,4 @@
-"""Guarded statements on a database: one module an engine, behind one executor.
+"""Execution of guarded statements on a database: one module per engine, behind one executor.
 
-The package imports nothing, because it is also imported by the process that runs statements on a file, which needs neither HTTP nor keys.
+The package imports nothing, because the process that runs statements on a file imports it too, and needs neither HTTP nor keys.
 """

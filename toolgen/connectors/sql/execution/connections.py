@@ -14,17 +14,17 @@ from toolgen.core.clock import Clock
 
 __all__ = ["Driver", "LostConnectionError", "Pool", "PoolExhaustedError"]
 
-_MAX_AGE_S: Final = 300.0  # a rotated password, a moved server and a changed role are noticed after this long
+_MAX_AGE_S: Final = 300.0  # seconds until a rotated password, a moved server and a changed role are noticed
 _ABANDON_S: Final = 5.0
 _FIRST_LOOK_S: Final = 0.05
 
 
 class PoolExhaustedError(Exception):
-    """Every connection stayed in use for as long as a call may wait for one."""
+    """All connections were in use for the maximum waiting time of a call."""
 
 
 class LostConnectionError(Exception):
-    """The connection was gone before anything of a statement was sent over it."""
+    """Lost connection, before any part of a statement was sent over it."""
 
 
 C = TypeVar("C")
@@ -34,9 +34,9 @@ class Driver(Protocol[C]):
     """Driver of an engine's connections for a pool.
 
     `open` raises the engine's own error if the server cannot be reached. `begin` prepares a connection for one statement, and raises
-    `LostConnectionError` if the connection is dead. `end` undoes everything that a statement may have left; if it fails, the pool discards
-    the connection. `abandon` closes a connection whose state is unclear and asks the server to stop the statement that still runs on it; it
-    returns True if none does. `gone` asks the server whether the statement of an abandoned connection has ended.
+    `LostConnectionError` if the connection is dead. `end` undoes all effects of a statement on the session; if it fails, the pool discards
+    the connection. `abandon` closes a connection in an unclear state and asks the server to stop the statement on it; it returns True if no
+    statement runs any more. `gone` asks the server if the statement of an abandoned connection has ended.
     """
 
     async def open(self) -> C: ...
@@ -52,14 +52,14 @@ class Driver(Protocol[C]):
 
 class _Idle(Struct, Generic[C], frozen=True, kw_only=True):
     connection: C
-    opened: float  # of clock.monotonic()
+    opened: float  # time of clock.monotonic()
 
 
 class Pool(Generic[C]):
-    """At most `size` connections. A caller waits `wait_s` for one of them, and is then told that there is none.
+    """Pool of at most `size` connections. A caller waits up to `wait_s` for one of them, and then gets an error.
 
-    A statement that goes on after its connection was abandoned counts as a connection until the server says that it is gone: a database
-    is never asked to do more at once than `size` statements, whatever becomes of those who asked.
+    A statement that continues after its connection was abandoned counts as a connection until the server reports its end: a database never
+    runs more than `size` statements at once, even if callers give up.
     """
 
     def __init__(self, driver: Driver[C], *, size: int, wait_s: float, clock: Clock) -> None:
@@ -70,13 +70,13 @@ class Pool(Generic[C]):
         self._idle: list[_Idle[C]] = []
         self._closed = False
         self._lingering: set[asyncio.Task[None]] = set()
-        self._kept = 0  # places of sessions that left while their statements linger
+        self._kept = 0  # places of ended sessions whose statements still run
 
     @asynccontextmanager
     async def session(self, timeout_s: float) -> AsyncIterator[C]:
-        """A connection that has begun. Leaving with an exception abandons it, and waits until it is.
+        """Return a prepared connection. Leaving with an exception abandons it, and waits for that.
 
-        Raises `PoolExhaustedError`, and what opening and beginning raise.
+        Raises `PoolExhaustedError`, and the errors of opening and beginning.
         """
         try:
             async with asyncio.timeout(self._wait_s):
@@ -84,7 +84,7 @@ class Pool(Generic[C]):
         except TimeoutError:
             raise PoolExhaustedError from None
         try:
-            entry = await self._begun(timeout_s)
+            entry = await self._prepared_connection(timeout_s)
             try:
                 yield entry.connection
             except BaseException:
@@ -92,18 +92,18 @@ class Pool(Generic[C]):
                 raise
             await self._give_back(entry)
         finally:
-            self._leave()
+            self._free_place()
 
     async def close(self) -> None:
-        """Closes what is idle; what is in use is closed when it is given back."""
+        """Close idle connections; a connection in use is closed when it is returned."""
         self._closed = True
         for task in self._lingering:
             task.cancel()
         idle, self._idle = self._idle, []
         await self._abandon(*(one.connection for one in idle))
 
-    async def _begun(self, timeout_s: float) -> _Idle[C]:
-        """An idle connection that turns out to be dead says that its siblings are: all are thrown away, and a new one is opened."""
+    async def _prepared_connection(self, timeout_s: float) -> _Idle[C]:
+        """Return a prepared connection. If an idle connection is dead, all idle connections are discarded and a new one is opened."""
         while self._idle:
             entry = self._idle.pop()
             if self._clock.monotonic() - entry.opened > _MAX_AGE_S:
@@ -143,7 +143,9 @@ class Pool(Generic[C]):
             self._idle.append(entry)
 
     async def _abandon(self, *connections: C) -> None:
-        """To its end even when the caller is cancelled meanwhile: a statement nobody waits for must not go on. The caller ends then."""
+        """Abandon connections completely, even if the caller is cancelled: an unneeded statement must not continue. The cancellation
+        follows then.
+        """
         closing = asyncio.ensure_future(self._each_abandoned(connections))
         cancelled: asyncio.CancelledError | None = None
         while not closing.done():
@@ -165,12 +167,12 @@ class Pool(Generic[C]):
                 ended = await self._driver.abandon(connection)
         if not ended and not self._closed:
             self._kept += 1
-            task = asyncio.create_task(self._linger(connection))
+            task = asyncio.create_task(self._wait_for_end(connection))
             self._lingering.add(task)
             task.add_done_callback(self._lingering.discard)
 
-    async def _linger(self, connection: C) -> None:
-        """Keeps the place of a session until the server says that nothing of it is left."""
+    async def _wait_for_end(self, connection: C) -> None:
+        """Keep the place of a session until the server reports that its statement has ended."""
         wait_s = _FIRST_LOOK_S
         try:
             while True:
@@ -181,9 +183,9 @@ class Pool(Generic[C]):
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, _ABANDON_S)
         finally:
-            self._leave()
+            self._free_place()
 
-    def _leave(self) -> None:
+    def _free_place(self) -> None:
         if self._kept:
             self._kept -= 1
         else:

@@ -1,7 +1,7 @@
-"""DuckDB: a file, opened read-only for one statement, without files, extensions, other databases or Python's variables in reach.
+"""DuckDB: a file, opened read-only for one statement, without access to files, extensions, other databases or Python's variables.
 
-https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview: it has no users and no privileges on tables, so which tables a
-statement reads is for the guard alone to say. A file is open only while statements run: a writer finds it free in between.
+https://duckdb.org/docs/stable/operations_manual/securing_duckdb/overview: it has no users and no privileges on tables, so only the guard
+decides which tables a statement reads. A file is open only while statements run, so that a writer can open it in between.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from toolgen.connectors.sql.execution.engine_errors import (
     UNKNOWN,
     Reason,
     failed,
+    failure_with_advice,
     not_a_change,
     not_a_query,
     timed_out,
-    told,
     unavailable,
 )
 from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector
@@ -46,9 +46,9 @@ __all__ = ["EXPLAIN", "MEMORY", "change", "query", "rest"]
 
 EXPLAIN: Final = "EXPLAIN "
 MEMORY: Final = 768 * 2**20
-"""Bytes that statements may take."""
+"""Maximum bytes of memory for statements."""
 
-# Of every connection to a source's file; none can be changed on it afterwards.
+# Settings of every connection to a source's file; they cannot be changed afterwards.
 _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "enable_external_access": "false",
@@ -67,9 +67,9 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 _CHANGES: Final = (duckdb.StatementType.INSERT, duckdb.StatementType.UPDATE, duckdb.StatementType.DELETE)
-_FETCHED: Final = 64  # rows at a time
+_FETCHED: Final = 64  # rows per fetch
 _RETRY_S: Final = 1.0
-# By DuckDB's own classes of errors; what else they say may quote the data.
+# Messages by DuckDB's own classes of errors; its texts may quote the data.
 _REASONS: Final = (
     (duckdb.ConstraintException, BROKEN_RULE),
     (duckdb.ConversionException, Reason(CONVERT.message, "use TRY_CAST, or filter such values out first", ("types",))),
@@ -88,19 +88,19 @@ _REASONS: Final = (
     (duckdb.CatalogException, CHANGED),
     (
         duckdb.ParserException,
-        Reason("the database reads the statement's syntax in another way", "write it more simply", ("function",)),
+        Reason("the database parses the statement differently", "write it more simply", ("function",)),
     ),
     (
         duckdb.PermissionException,
-        Reason("the statement wants something this session may not do", "send a SELECT over the listed tables"),
+        Reason("the session may not do what the statement requires", "send a SELECT over the listed tables"),
     ),
     (
         duckdb.InvalidInputException,
-        Reason("a value does not fit what is done with it", "check the function's arguments"),
+        Reason("a value is not valid for the operation", "check the function's arguments"),
     ),
     (duckdb.NotImplementedException, Reason("the database cannot do this", "write it another way")),
 )
-# Words of the library's own; what stands around them goes no further.
+# Parts of the library's own texts; the rest of them is not passed on.
 _KINDS: Final = (
     ("GROUP BY", GROUPING),
     ("cannot contain aggregates", GROUPING),
@@ -111,13 +111,13 @@ _KINDS: Final = (
 
 
 def rest() -> None:
-    """Nothing is held between two statements: a file is locked for every writer while it is open."""
+    """Do nothing between two statements: an open file is locked for every writer."""
 
 
 def query(path: Path, statement: Statement, prefix: str, watch: StatementWatch) -> Success | Failed:
-    """The statement's rows, or its plan, on a connection of its own. `prefix`: that of the dialect's EXPLAIN, or ""."""
+    """Return the statement's rows, or its plan, from a separate connection. `prefix` is the dialect's EXPLAIN, or ""."""
     try:
-        # The library makes a database file that is not there, read-only or not.
+        # The library creates a missing database file, even read-only.
         if not path.is_file():
             return _unreadable()
         with duckdb.connect(str(path), read_only=True, config=dict(_SETTINGS)) as connection:
@@ -131,9 +131,9 @@ def query(path: Path, statement: Statement, prefix: str, watch: StatementWatch) 
 
 
 def change(path: Path, change: CommitState, watch: StatementWatch, committing: Callable[[], None]) -> Success | Failed:
-    """Makes the change, on a connection that may write; DuckDB opens none while another one reads the file.
+    """Make the change on a connection with write access. DuckDB opens none while another connection reads the file.
 
-    `committing` is called when from here on only the commit's answer says whether it was made.
+    `committing` is called at the point after which only the reply to the commit shows if the change was made.
     """
     statement = change.statement
     try:
@@ -146,7 +146,7 @@ def change(path: Path, change: CommitState, watch: StatementWatch, committing: C
             finally:
                 watch.interruptible(None)
     except duckdb.Error as error:
-        change.committing = False  # the library says so itself
+        change.committing = False  # the library reports that itself
         return _explained(error, statement, watch)
 
 
@@ -169,12 +169,12 @@ def _read(
 def _answer(
     connection: duckdb.DuckDBPyConnection, statement: Statement, prefix: str, watch: StatementWatch, *, dates: bool
 ) -> RowCollector | None:
-    """The rows, or None if a date may be infinity and `dates` are not read as texts, or if the time is up."""
+    """Return the rows, or None if the time is up, or if a date may be infinity and `dates` are not read as texts."""
     connection.execute(prefix + statement.sql, list(statement.parameters))
     described = [(str(name), kind) for name, kind, *_ in connection.description or ()]
     casts = [cast_type(kind, dates=dates) for _, kind in described]
     if any(casts):
-        # `#1` is the first column of what stands in FROM, whose order DuckDB keeps.
+        # `#1` is the first column of the source in FROM, whose order DuckDB keeps.
         seen = ", ".join(f"CAST(#{place} AS {cast})" if cast else f"#{place}" for place, cast in enumerate(casts, 1))
         connection.execute(f"SELECT {seen} FROM ({statement.sql})", list(statement.parameters))  # noqa: S608 - the guard's text
     kinds = [kind for _, kind in described]
@@ -195,7 +195,7 @@ def _answer(
 def _write(
     connection: duckdb.DuckDBPyConnection, change: CommitState, watch: StatementWatch, committing: Callable[[], None]
 ) -> Success | Failed:
-    """Rolled back by closing the connection wherever it is not committed."""
+    """Make the change in a transaction. Closing the connection rolls it back unless it is committed."""
     statement = change.statement
     parsed = connection.extract_statements(statement.sql)
     if len(parsed) != 1 or parsed[0].type not in _CHANGES:
@@ -215,15 +215,15 @@ def _write(
 
 
 def _explained(error: duckdb.Error, statement: Statement, watch: StatementWatch) -> Failed:
-    """Our own words for what DuckDB said: its text may quote the data, so it goes no further."""
+    """Return our own message for an error of DuckDB, because its text may quote the data."""
     delivery = Delivery(sql=statement.sql)
     if watch.stop() or isinstance(error, duckdb.InterruptException):
         return timed_out(statement)
     if isinstance(error, duckdb.OutOfMemoryException):
         return failed(
             "response_too_large",
-            "the statement needs more memory than it may use",
-            "ask for less: filter, or aggregate",
+            "the statement exceeds its memory limit",
+            "reduce the result: filter, or aggregate",
             delivery,
         )
     if isinstance(error, duckdb.IOException | duckdb.ConnectionException):
@@ -235,5 +235,7 @@ def _explained(error: duckdb.Error, statement: Statement, watch: StatementWatch)
         text = str(error)
         for words, reason in _KINDS:
             if words in text:
-                return told(reason, statement)
-    return told(next((reason for kind, reason in _REASONS if isinstance(error, kind)), UNKNOWN), statement)
+                return failure_with_advice(reason, statement)
+    return failure_with_advice(
+        next((reason for kind, reason in _REASONS if isinstance(error, kind)), UNKNOWN), statement
+    )

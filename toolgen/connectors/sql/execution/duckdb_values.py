@@ -1,7 +1,7 @@
-"""Values of DuckDB that Python has no type for, or one that says less, and how they are read all the same: as texts, also inside of lists.
+"""Values of DuckDB without an exact Python type. They are read as texts, also inside of lists.
 
-Python has no months of an interval, no nanoseconds, and no zones without an optional package. Its dates end with 9999-12-31, which it also
-gives for infinity.
+Python has no months of an interval, no nanoseconds, and no zones without an optional package. Its dates end with 9999-12-31, which DuckDB's
+client also returns for infinity.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _EXTREMES: Final = frozenset({date.max, date.min, datetime.max, datetime.min})
 
 
 def cast_type(kind: sqltypes.DuckDBPyType, *, dates: bool = False) -> str:
-    """The type that a column is converted to before it is read; "" for one that is read as it is.
+    """Return the type that a column is converted to before it is read; "" if no conversion is needed.
 
-    Dates in lists are converted always, others only if `dates`: they are read twice where one may be infinity.
+    Dates in lists are always converted, others only if `dates`: they are read again if one may be infinity.
     """
     written = _written(kind, dates=dates or kind.id in _NESTED)
     return written if written != str(kind) else ""
@@ -58,7 +58,7 @@ def _changes(kind: sqltypes.DuckDBPyType, *, dates: bool) -> bool:
 
 
 def _inner(kind: sqltypes.DuckDBPyType) -> list[tuple[str, sqltypes.DuckDBPyType]]:
-    """The types that a nested one is made of, by their names."""
+    """Return the types inside a nested type, by their names."""
     return [(name, inner) for name, inner in kind.children if isinstance(inner, sqltypes.DuckDBPyType)]
 
 
@@ -67,12 +67,12 @@ def _quoted(name: str) -> str:
 
 
 def is_ambiguous(value: object) -> bool:
-    """True for a date that Python gives for infinity too."""
+    """Return True for a date that Python also gets for infinity."""
     return isinstance(value, date) and value in _EXTREMES
 
 
 def read_value(value: object, kind: sqltypes.DuckDBPyType) -> object:
-    """The value of a column of this type, of which some parts were read as texts."""
+    """Return the value of a column of this type, of which some parts were read as texts."""
     match value:
         case None:
             return None

@@ -11,9 +11,9 @@ __all__ = ["Engine"]
 
 
 class Engine(Protocol):
-    """Runs guarded statements; `change` those that write, in a transaction of their own.
+    """Executor of guarded statements; `change` runs those that write, in a separate transaction.
 
-    Returns Failed for what the database did wrong and never raises for it.
+    Returns Failed for errors of the database and never raises for them.
     """
 
     async def run(self, statement: Statement) -> Success | Failed: ...

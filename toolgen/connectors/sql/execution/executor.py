@@ -1,7 +1,7 @@
-"""The executor of a database's tools: a statement that was checked goes to its engine; text of an agent never reaches one.
+"""Executor of a database's tools: sends checked statements to their engine, never the text of an agent.
 
-`list_tables`, `describe_table` and `search_schema` are answered here, without the database: from the part of the
-manifest's database that the inspect stage left for this principal.
+`list_tables`, `describe_table` and `search_schema` are answered here, without the database, from the part of the manifest's database that
+the inspect stage left for this principal.
 """
 
 from __future__ import annotations
@@ -42,38 +42,41 @@ if TYPE_CHECKING:
 __all__ = ["SqlExecutor", "search_schema"]
 
 DEFAULT_TABLES: Final = 10
-_MAX_COLUMNS: Final = 12  # of a table
-_MAX_WORDS: Final = 40  # of a query
-_MIN_PART: Final = 4  # letters of a word that another may begin with
+_MAX_COLUMNS: Final = 12  # columns of a table
+_MAX_WORDS: Final = 40  # words of a query
+_MIN_PART: Final = 4  # minimum letters of a word that is the start of another
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
 _ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("xes", "x"), ("ss", "ss"), ("us", "us"), ("s", ""))
 _NAME, _COLUMN, _TEXT, _PART = 3.0, 1.5, 0.7, 0.5
 
 
 def search_schema(database: Database, query: str, limit: int) -> Json:
-    """The tables that fit best, best first, each with the columns that fit; of one that fits by its name alone, the first columns.
+    """Return the best matching tables, best first, each with its matching columns; a table that matches only by its name gets its first
+    columns.
 
-    A table counts for the words it holds, rare ones most, in its name before its columns and those before comments and labels.
+    A table scores for the words it contains, rare ones most, words in its name before those in its columns, comments and labels.
     """
     asked = tuple(dict.fromkeys(_words(query)))[:_MAX_WORDS]
     held = [(table, _weights(table)) for table in database.tables]
     known = Counter(word for _, weights in held for word in weights)
-    meant = [_meant(word, known, len(held)) for word in asked]
+    meant = [_possible_words(word, known, len(held)) for word in asked]
     scored: list[tuple[float, Table]] = []
     for table, weights in held:
         found = [
             max((weights[word] * worth for word, worth in words.items() if word in weights), default=0.0)
             for words in meant
         ]
-        if total := sum(found):  # all of the words count more than one of them often
+        if total := sum(found):  # several matching words count more than one frequent word
             scored.append((total * sum(map(bool, found)) / len(found), table))
     scored.sort(key=lambda item: (-item[0], _full(item[1])))
     hits: list[Json] = [_hit(table, asked) for _, table in scored[:limit]]
     return {"tables": hits, "matching": len(scored), "searched": len(database.tables)}
 
 
-def _meant(word: str, known: Counter[str], tables: int) -> dict[str, float]:
-    """The words of the database that a word may mean, with what each is worth: a rare one more, one that only begins alike less."""
+def _possible_words(word: str, known: Counter[str], tables: int) -> dict[str, float]:
+    """Return the words of the database that a word may mean, with their weights: a rare word weighs more, a word with only the same
+    start less.
+    """
     worth = {other: _PART * math.log(1 + tables / known[other]) for other in known if _is_part(word, other)}
     return worth | ({word: math.log(1 + tables / known[word])} if word in known else {})
 
@@ -124,7 +127,7 @@ def _is_part(word: str, other: str) -> bool:
 
 @lru_cache(maxsize=100_000)
 def _words(text: str) -> tuple[str, ...]:
-    """The words of a name or a sentence, in lower case and in the singular."""
+    """Return the words of a name or a sentence, in lower case and in the singular."""
     return tuple(_singular(word.lower()) for word in _WORD.findall(text))
 
 
@@ -140,20 +143,20 @@ def _full(table: Table) -> str:
 
 
 def found_tables(database: Database | None, arguments: JsonObject) -> Success | Failed:
-    """The tables and columns that fit some words, of those that may be seen."""
+    """Return the visible tables and columns that match some words."""
     if database is None:
-        return failed("internal", "nothing said which tables may be seen", "")
+        return failed("internal", "no stage decided which tables are visible", "")
     query, limit = arguments.get("query"), arguments.get("limit", DEFAULT_TABLES)
     found = search_schema(database, str(query), limit if isinstance(limit, int) else DEFAULT_TABLES)
     return Success(data=found)
 
 
 class SqlExecutor:
-    """Executes `query`, `named`, `explain` and `change` from `call.statement` alone, and what describes the database (`list_tables`,
-    `search_schema`, `describe_table`) from `call.database`.
+    """Executor of `query`, `named`, `explain` and `change` from `call.statement` only, and of the descriptions of the database
+    (`list_tables`, `search_schema`, `describe_table`) from `call.database`.
 
-    `location` is that of toolgen.yaml without its password; the password is resolved at every connection and kept nowhere. `permit` is
-    asked about every address before one is made. Nothing is opened, and no driver loaded, before the first statement.
+    `location` is that of toolgen.yaml without its password; the password is resolved for every connection and not stored. `permit` checks
+    every address before a connection. No file or connection is opened, and no driver loaded, before the first statement.
     """
 
     def __init__(
@@ -165,25 +168,25 @@ class SqlExecutor:
         permit: Permit | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Raises `ConfigError` for a location that is none."""
+        """Return the location. Raises `ConfigError` if it is invalid."""
         self._location = location_of(location)
         self._reach = Reach(password=password, secrets=secrets or SecretResolver(), permit=permit)
         self._clock = clock or SystemClock()
         self._opened: Engine | None = None
 
     async def execute(self, call: Call) -> Success | Failed:
-        """`data` is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}` for a query or a plan,
-        and `{"row_count": n}` for a change.
+        """Run a call. `data` is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}` for a query or a plan, and `{"row_count":
+        n}` for a change.
 
-        Fails with `internal` when the inspect stage left nothing to run, `upstream_timeout` when the statement's time is up,
-        `response_too_large` when a value grew too large, `upstream_unavailable` when the server cannot be reached or all connections
-        are in use or its driver is not installed, `egress_refused` when it may not be reached, `sql_failed` for what the statement
-        itself did wrong, and `upstream_error` for anything else the database said. A change of too many rows is `sql_refused` and taken
-        back; one whose commit was not answered is `outcome_unknown`. Raises `SecretError` without its password.
+        Fails with `internal` if the inspect stage left no statement, `upstream_timeout` if the statement's time is up, `response_too_large`
+        if a value grew too large, `upstream_unavailable` if the server cannot be reached, all connections are in use or the driver is not
+        installed, `egress_refused` if the policy forbids the address, `sql_failed` if the statement is wrong, and `upstream_error` for any
+        other error of the database. A change of too many rows is `sql_refused` and rolled back; one whose commit got no reply is
+        `outcome_unknown`. Raises `SecretError` without its password.
         """
         binding = call.tool.binding
         if not isinstance(binding, SqlBinding):
-            return failed("internal", "this tool is not a database's", "")
+            return failed("internal", "this tool does not belong to a database", "")
         match binding.operation:
             case "query" | "named":
                 return await self._statement(call.statement, "query")
@@ -199,12 +202,12 @@ class SqlExecutor:
                 # A thousand tables take a tenth of a second.
                 return await asyncio.to_thread(found_tables, call.database, call.arguments)
             case _:
-                return failed("internal", "this tool does something with a database that is not known", "")
+                return failed("internal", "this tool has an unknown database operation", "")
 
     async def check(self, call: Call) -> Error | None:
         """Count the rows of a change with a query, and return an error if there are too many, as `ChecksFirst` describes.
 
-        A count that fails is no reason to refuse the change, except for the errors `sql_failed` and `egress_refused`.
+        A failed count does not refuse the change, except for the errors `sql_failed` and `egress_refused`.
         """
         statement = call.statement
         if statement is None or statement.counting is None:
@@ -217,7 +220,7 @@ class SqlExecutor:
         return None if refused is None else refused.error
 
     def preview(self, call: Call) -> JsonObject:
-        """`{"sql", "parameters"}` as they would be sent; both empty for a tool that sends nothing."""
+        """Return `{"sql", "parameters"}` as they would be sent; both empty for a tool that sends nothing."""
         statement = call.statement or (call.sampling.statement if call.sampling is not None else None)
         if statement is None:
             return {"sql": "", "parameters": []}
@@ -226,12 +229,12 @@ class SqlExecutor:
         return {"sql": prefix + statement.sql, "parameters": list(statement.parameters)}
 
     async def close(self) -> None:
-        """Takes no more statements; those that run end at their own deadline."""
+        """Accept no more statements; running statements end at their own deadline."""
         if self._opened is not None:
             await self._opened.close()
 
     async def _statement(self, statement: Statement | None, operation: str) -> Success | Failed:
-        """Runs what the inspect stage left. A statement that writes is for `change` alone, and `change` runs nothing else."""
+        """Run the checked statement. `change` runs only statements that write, and the other operations run none of those."""
         if statement is None or bool(statement.writes) is not (operation == "change"):
             return failed("internal", "no checked statement reached the database", "")
         engine = self._engine()
@@ -248,8 +251,9 @@ class SqlExecutor:
         return replace(result, row_notes=statement.row_notes) if noted else result
 
     async def _described(self, call: Call) -> Success | Failed:
-        """A table, with an estimate of its rows and with samples where the inspect stage left something to read. A database that does not
-        give them leaves it without."""
+        """Return the description of a table, with an estimate of its rows, and with samples if the inspect stage left values to read.
+        Failed estimates and samples are omitted.
+        """
         described = describe_table(call.database, call.arguments.get("table"))
         if isinstance(described, Failed):
             return described

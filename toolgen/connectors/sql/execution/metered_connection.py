@@ -19,23 +19,21 @@ __all__ = ["MeteredConnection"]
 _fcntl, _termios = system_module("fcntl"), system_module("termios")
 _TCP_INFO: Final = getattr(socket, "TCP_INFO", None)
 _RECEIVED: Final = struct.Struct("<Q")
-_RECEIVED_AT: Final = (
-    128  # tcpi_bytes_received of linux/tcp.h: 8 bytes, 24 numbers of four and three of eight come before it
-)
+_RECEIVED_AT: Final = 128  # tcpi_bytes_received of linux/tcp.h: after 8 bytes, 24 numbers of four and three of eight
 _WAITING: Final = struct.Struct("i")
 _LOOK_S: Final = 0.1
 T = TypeVar("T")
 
 
 class MeteredConnection(psycopg.AsyncConnection[tuple[object, ...]]):
-    """A connection over which no more than `most` bytes come for one message sent; without a `most`, any number."""
+    """Connection that receives at most `most` bytes per sent message; any number without `most`."""
 
     most: int = 0
 
     async def wait(self, gen: PQGen[T], *arguments: Any, **named: Any) -> T:
         """Wait for an exchange with the server. Raises `AnswerTooLargeError`; the connection is unusable afterwards.
 
-        psycopg's own method, when cancelled, asks the server to stop and waits for that. This one leaves both to the pool.
+        When cancelled, psycopg's own method asks the server to stop and waits for that. Here the pool does both.
         """
         metered = self._metered(gen) if self.most else gen
         if not arguments:
@@ -46,7 +44,7 @@ class MeteredConnection(psycopg.AsyncConnection[tuple[object, ...]]):
         file = self.pgconn.socket
         began = _received(file)
         read = 0
-        ready: Any = None  # what begins a generator
+        ready: Any = None  # starts the generator
         while True:
             waiting = _waiting(file)
             try:
@@ -54,7 +52,7 @@ class MeteredConnection(psycopg.AsyncConnection[tuple[object, ...]]):
                 ended = None
             except StopIteration as stopped:
                 ended = stopped
-            # What the kernel counts; where it does not (a Unix socket), what was seen to go out of its buffer, which is less.
+            # The kernel's count; without one (a Unix socket), the bytes seen in its buffer, which are fewer.
             read = _received(file) - began if began >= 0 else read + max(waiting - _waiting(file), 0)
             if read > self.most:
                 raise AnswerTooLargeError
@@ -65,7 +63,7 @@ class MeteredConnection(psycopg.AsyncConnection[tuple[object, ...]]):
 
 
 def _received(file: int) -> int:
-    """All bytes that ever came over a TCP socket; -1 where nothing says so."""
+    """Return all bytes ever received over a TCP socket; -1 if the system has no count."""
     if _TCP_INFO is None:
         return -1
     borrowed = socket.socket(fileno=file)

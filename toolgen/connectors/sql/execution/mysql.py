@@ -1,4 +1,6 @@
-"""MySQL and MariaDB: a prepared statement in a read-only transaction on a connection that was reset; what must end is killed there."""
+"""MySQL and MariaDB: a prepared statement in a read-only transaction on a connection that was reset; KILL ends a statement over its
+limit.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ _TRANSACTIONAL: Final = (
 )
 _STILL_THERE: Final = "SELECT 1 FROM information_schema.processlist WHERE id = ?"
 _FEW_BYTES: Final = 65_536
-# A recursion of more than 1,000 steps stops without a word in MariaDB, and is an error in MySQL: time and space bound it here.
+# MariaDB silently stops a recursion of more than 1,000 steps, and MySQL raises an error: here time and space limit it.
 _MARIADB: Final = (
     "max_recursive_iterations = 4294967295",
     "tmp_disk_table_size = 268435456",
@@ -62,12 +64,12 @@ _SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUB
 class _MySQLSession(Struct, kw_only=True):
     connection: WireConnection
     mariadb: bool
-    table_names: str = ""  # how this server compares names of tables, as in `Database`
-    streams: bool = False  # rows are still coming, so nothing else can be sent
+    table_names: str = ""  # the server's comparison of table names, as in `Database`
+    streams: bool = False  # rows are still arriving, so no other command can be sent
 
 
 class MysqlEngine:
-    """Runs statements on the database at `location`."""
+    """Engine for statements on the database at `location`."""
 
     def __init__(self, location: ServerLocation, reach: Reach, clock: Clock) -> None:
         self._sessions = SessionPool(_MysqlDriver(location, reach), location, clock)
@@ -86,7 +88,7 @@ class MysqlEngine:
                 return await _change(session, change)
             except MySQLError as error:
                 explained = _explained(error, session, statement)
-                change.committing = False  # the server said no
+                change.committing = False  # the server refused
                 return explained
 
         return change.ended(await self._sessions.run(statement, work, (MySQLError,)))
@@ -102,7 +104,7 @@ class MysqlEngine:
 
 
 class _MysqlDriver:
-    """Opens, begins, ends and abandons sessions: `toolgen.connectors.sql.execution.connections.Driver`."""
+    """Driver of the sessions of a server: `toolgen.connectors.sql.execution.connections.Driver`."""
 
     def __init__(self, location: ServerLocation, reach: Reach) -> None:
         self._location = location
@@ -150,12 +152,13 @@ class _MysqlDriver:
             port=location.port,
             unix_socket=location.socket or None,
             user=location.user,
-            # aiomysql sends passwords in Latin-1 and servers keep them in UTF-8: so its Latin-1 is our UTF-8.
+            # aiomysql sends passwords in Latin-1 and servers store UTF-8: so the UTF-8 bytes are passed as Latin-1.
             password=secret.reveal().encode().decode("latin-1") if secret is not None else "",
             db=location.database,
             charset="utf8mb4",
             autocommit=None,
-            connect_timeout=None,  # ours is around it: before Python 3.12 a cancellation is lost in `wait_for`
+            # our own timeout surrounds it: before Python 3.12 `wait_for` can lose a cancellation
+            connect_timeout=None,
             ssl=_tls(location),
             program_name="toolgen",
             requires_tls=location.sslmode if location.sslmode not in {"disable", "prefer"} else "",
@@ -177,7 +180,9 @@ class _MysqlDriver:
         await session.connection.command("ROLLBACK")
 
     async def abandon(self, session: _MySQLSession) -> bool:
-        """Closing a connection does not end its statement: the server notices when it next writes, which may be never."""
+        """Kill the connection at the server. A closed connection does not end its statement: the server notices at its next write, which
+        may never come.
+        """
         session.connection.close()
         if session.streams:
             killer = await self._connect()
@@ -190,7 +195,9 @@ class _MysqlDriver:
         return not session.streams
 
     async def gone(self, session: _MySQLSession) -> bool:
-        """A killed connection is listed until its statement looks up, and some functions do not."""
+        """Return True if the server no longer lists the connection. A killed connection is listed until its statement checks, and some
+        functions do not.
+        """
         other = await self.open()
         try:
             return not await _listed(other, _STILL_THERE, [int(session.connection.thread_id())])
@@ -232,7 +239,8 @@ def _settings(timeout_s: float, *, mariadb: bool) -> str:
             f"innodb_lock_wait_timeout = {waiting}",
             "tmp_table_size = 33554432",
             "max_heap_table_size = 33554432",
-            # Up to seven tables are joined in the best order. Without a bound a server looks for it among 19 filtered tables for minutes.
+            # Up to seven tables are joined in the best order. Without a limit a server searches for it among 19 filtered tables for
+            # minutes.
             "optimizer_search_depth = 0",
             *(_MARIADB if mariadb else _MYSQL),
             "sql_safe_updates = 1",
@@ -242,13 +250,15 @@ def _settings(timeout_s: float, *, mariadb: bool) -> str:
 
 
 def _compares_otherwise(session: _MySQLSession, statement: Statement) -> Failed | None:
-    """A server that was set up again may take two names for one that the guard held for two."""
+    """Return a failure if the server compares names of tables differently than at the build: it could take two names of the guard for
+    one.
+    """
     if statement.table_names in {"", session.table_names}:
         return None
     return failed(
         "upstream_error",
-        "the database server compares names of tables otherwise than when this source was built (lower_case_table_names)",
-        "the operator should build again: toolgen build",
+        "the database server compares names of tables differently than at the build of this source (lower_case_table_names)",
+        "the operator should run `toolgen build` again",
         Delivery(sql=statement.sql),
     )
 
@@ -257,11 +267,11 @@ async def _guarded(session: _MySQLSession, statement: Statement, *, explain: boo
     if refused := _compares_otherwise(session, statement):
         return refused
     try:
-        # Read by the server before anything runs: what has no result is no query. A plan is made of what was found to be one.
+        # The server parses it before anything runs: a statement without a result is not a query. A plan is made only of a query.
         prepared = await _prepare(session, statement.sql)
         if not prepared.columns or prepared.parameters != len(statement.parameters):
             return not_a_query(statement)
-        # ANALYZE TABLE and its kin have rows and run in a read-only transaction, but no plan.
+        # ANALYZE TABLE and similar statements have rows and run in a read-only transaction, but have no plan.
         plan = await _prepare(session, _EXPLAIN + statement.sql)
         return await _read(session, plan if explain else prepared, statement)
     except MySQLError as error:
@@ -269,7 +279,7 @@ async def _guarded(session: _MySQLSession, statement: Statement, *, explain: boo
 
 
 def _explained(error: MySQLError, session: _MySQLSession, statement: Statement) -> Failed:
-    """Our own words for what the server said. Raises it again when the connection is lost."""
+    """Return our own message for an error of the server. Raises it again if the connection is lost."""
     number = _number(error)
     if number in _LOST or isinstance(error, InterfaceError) or session.connection.closed:
         raise error
@@ -278,12 +288,14 @@ def _explained(error: MySQLError, session: _MySQLSession, statement: Statement) 
 
 
 async def _change(session: _MySQLSession, change: CommitState) -> Success | Failed:
-    """In a transaction that may write, which takes the place of the one that may not. Ending the session rolls back what is left of it."""
+    """Run a change in a transaction that may write, which replaces the read-only one. The end of the session rolls back an uncommitted
+    change.
+    """
     statement, connection = change.statement, session.connection
     if refused := _compares_otherwise(session, statement):
         return refused
     await connection.command("ROLLBACK")
-    # Bounded by rows, not by keys: what is counted before the commit may have any WHERE.
+    # The limit is the number of rows, not keys: the rows counted before the commit may have any WHERE.
     await connection.command("SET SESSION sql_safe_updates = 0")
     await connection.command("SET SESSION TRANSACTION READ WRITE")
     await connection.command("START TRANSACTION READ WRITE")
@@ -291,14 +303,14 @@ async def _change(session: _MySQLSession, change: CommitState) -> Success | Fail
         if not await _rolls_back(session, table):
             return failed(
                 "upstream_error",
-                "the table's storage engine cannot take a change back, so its rows cannot be counted before it is made",
+                "the table's storage engine cannot roll back a change, so its rows cannot be counted before the commit",
                 "the operator can move the table to InnoDB",
                 Delivery(sql=statement.sql),
             )
     prepared = await _prepare(session, statement.sql)
     if prepared.columns or prepared.parameters != len(statement.parameters):
         return not_a_change(statement)
-    session.streams = True  # left now, the statement would go on
+    session.streams = True  # without this wait the statement would continue
     rows = await connection.change(prepared, statement.parameters)
     session.streams = False
     if not statement.cascades and (refused := change.cascading(await _cascades(session, statement))):
@@ -327,7 +339,7 @@ async def _rolls_back(session: _MySQLSession, table: str) -> bool:
 
 
 async def _listed(session: _MySQLSession, question: str, values: list[Json]) -> list[Sequence[object]]:
-    """Every row of the answer to a question of our own."""
+    """Return all rows of a query of our own."""
     prepared = await _prepare(session, question)
     session.streams = True
     fields = await session.connection.execute(prepared, values)
@@ -353,9 +365,9 @@ async def _read(session: _MySQLSession, prepared: PreparedStatement, statement: 
     rows = session.connection.rows(fields, most_received(statement), statement.max_cell_bytes)
     async for row in rows:
         nested = any(isinstance(value, (list, dict)) for value in row)
-        # Documents are walked through, and the loop has others to serve.
+        # Large documents are parsed in a thread, because the event loop has other work.
         if not (await asyncio.to_thread(answer.take, row) if nested else answer.take(row)):
-            return answer.success()  # the rest is on its way: `end` sees that, and the connection goes
+            return answer.success()  # rows are still arriving: `end` detects that and discards the connection
     session.streams = False
     return answer.success()
 

@@ -1,4 +1,5 @@
-"""MySQL's prepared statements over aiomysql, which logs in but speaks the text protocol alone: values go beside the statement, never in it.
+"""MySQL's prepared statements over aiomysql, which supports login but only the text protocol: values are sent beside the statement, never
+in it.
 
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase_ps.html
 """
@@ -54,7 +55,7 @@ _TEXTS: Final = {
 
 
 class ResultField(Struct, frozen=True, kw_only=True):
-    """A column of a result. `table`: the one it stands in, or "" for what was computed."""
+    """Column of a result. `table` is its table, or "" for a computed column."""
 
     name: str
     table: str
@@ -80,7 +81,7 @@ class ResultField(Struct, frozen=True, kw_only=True):
 
 
 class PreparedStatement(Struct, frozen=True, kw_only=True):
-    """A statement the server has read. `columns` 0: it has no result, so it is no query (INTO OUTFILE included)."""
+    """Statement parsed by the server. `columns` 0: it has no result, so it is not a query (INTO OUTFILE included)."""
 
     id: int
     columns: int
@@ -88,7 +89,7 @@ class PreparedStatement(Struct, frozen=True, kw_only=True):
 
 
 class NamedContext(ssl.SSLContext):
-    """Verifies a certificate against the server's name while the connection goes to an address of it that was checked."""
+    """TLS context that verifies the certificate for the server's name, while the connection uses a checked address."""
 
     name: str = ""
 
@@ -104,10 +105,10 @@ class NamedContext(ssl.SSLContext):
 
 
 class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has no types
-    """A connection that refuses to go on in the clear where TLS was asked for, and never runs two statements in one message."""
+    """Connection that refuses to continue without required TLS, and never runs two statements in one message."""
 
     def __init__(self, *, requires_tls: str, **arguments: object) -> None:
-        """`requires_tls`: "" when a server without TLS will do. The rest is aiomysql's."""
+        """Create a connection. `requires_tls` is "" if TLS is optional. The other arguments are aiomysql's."""
         super().__init__(**arguments)
         self._allowed = sys.maxsize
         self._requires_tls = requires_tls
@@ -123,24 +124,24 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
         await super()._request_authentication()
 
     async def _process_auth(self, plugin_name: bytes, auth_packet: MysqlPacket) -> MysqlPacket:
-        """A server may ask for the password itself; over an open line it does not get it."""
+        """Process the server's login messages. A server that asks for the plain password does not get it over an unencrypted connection."""
         if plugin_name == b"mysql_clear_password" and not self._secure:
-            raise OperationalError(2061, "the server asks for the password in the clear")
+            raise OperationalError(2061, "the server asks for the password over an unencrypted connection")
         answer: MysqlPacket = await super()._process_auth(plugin_name, auth_packet)
         return answer
 
     async def command(self, sql: str) -> None:
-        """Runs a statement of our own that has no rows."""
+        """Run a statement of our own without rows."""
         await self._execute_command(COMMAND.COM_QUERY, sql)
         await self._read_packet()
 
     async def reset(self) -> None:
-        """Rolls back, drops temporary tables, prepared statements and user variables, unlocks, and forgets every setting."""
+        """Reset the session: roll back, drop temporary tables, prepared statements and user variables, unlock, and reset all settings."""
         await self._execute_command(_RESET, b"")
         await self._read_packet()
 
     async def prepare(self, sql: str) -> PreparedStatement:
-        """Has the server read one statement. Raises aiomysql's errors."""
+        """Prepare one statement at the server. Raises aiomysql's errors."""
         await self._execute_command(COMMAND.COM_STMT_PREPARE, sql)
         data: bytes = (await self._read_packet()).get_all_data()
         _, number, columns, parameters = struct.unpack_from("<BIHH", data)
@@ -149,12 +150,12 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
         return PreparedStatement(id=number, columns=columns, parameters=parameters)
 
     async def execute(self, prepared: PreparedStatement, values: Sequence[Json]) -> tuple[ResultField, ...]:
-        """Starts it with these values; `rows` then gives the rows. No fields: there are none."""
+        """Start the statement with these values; `rows` then returns the rows. Returns no fields if there are no rows."""
         await self._execute_command(COMMAND.COM_STMT_EXECUTE, _execute_message(prepared, values))
         packet = await self._read_packet()
         data: bytes = packet.get_all_data()
         if data[:1] in {b"\x00", b"\xfb"}:
-            # An OK without rows, or a server that asks for a file of ours (LOAD DATA LOCAL): neither answers a query.
+            # An OK without rows, or a request for a local file (LOAD DATA LOCAL): neither is the answer to a query.
             if data[:1] == b"\xfb":
                 self.close()
                 raise OperationalError(_LOST, "the server asks for a local file")
@@ -165,7 +166,7 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
         return tuple(fields)
 
     async def change(self, prepared: PreparedStatement, values: Sequence[Json]) -> int:
-        """Runs it with these values; how many rows it changed."""
+        """Run the statement with these values and return the number of changed rows."""
         await self._execute_command(COMMAND.COM_STMT_EXECUTE, _execute_message(prepared, values))
         data: bytes = (await self._read_packet()).get_all_data()
         if data[:1] != b"\x00":
@@ -174,7 +175,7 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
         return _PacketReader(data, 1).length()
 
     async def rows(self, fields: Sequence[ResultField], most: int, most_cell: int) -> AsyncIterator[list[object]]:
-        """The rows, one by one as they arrive. A document of more than `most_cell` bytes is left as text.
+        """Yield the rows as they arrive. A document of more than `most_cell` bytes is left as text.
 
         Raises `AnswerTooLargeError` for a row of more than `most` bytes, most of which is then unread.
         """
@@ -187,7 +188,7 @@ class WireConnection(aiomysql.Connection):  # type: ignore[misc]  # aiomysql has
             yield decoded_row(packet.get_all_data(), fields, most_cell)
 
     async def _read_bytes(self, num_bytes: int) -> bytes:
-        """aiomysql's: what a packet announces is read only when it is allowed to be that long."""
+        """Read bytes (overrides aiomysql): an announced packet is read only if its length is allowed."""
         self._allowed -= num_bytes
         if self._allowed < 0:
             raise AnswerTooLargeError
@@ -225,7 +226,7 @@ def _execute_message(prepared: PreparedStatement, values: Sequence[Json]) -> byt
                 encoded = value.encode()
                 data += _length(len(encoded)) + encoded
             case _:
-                raise TypeError("the guard lets plain values through alone")
+                raise TypeError("the guard allows only scalar values")
     return head + bytes(nulls) + b"\x01" + bytes(types) + bytes(data)
 
 
@@ -240,7 +241,7 @@ def _length(number: int) -> bytes:
 
 
 class _PacketReader:
-    """Reader of one packet, from front to back."""
+    """Reader of one packet from start to end."""
 
     __slots__ = ("_data", "_place")
 
@@ -261,7 +262,7 @@ class _PacketReader:
         return value
 
     def length(self) -> int:
-        """An integer of one to nine bytes, as lengths and counts are written."""
+        """Read an integer of one to nine bytes, the format of lengths and counts."""
         first = self.take(1)[0]
         match first:
             case 0xFC:
@@ -292,7 +293,7 @@ def _field(data: bytes) -> ResultField:
 
 
 def decoded_row(data: bytes, fields: Sequence[ResultField], most_cell: int) -> list[object]:
-    """The values of one row of a prepared statement. A JSON document of more than `most_cell` bytes is left as text."""
+    """Return the values of one row of a prepared statement. A JSON document of more than `most_cell` bytes is left as text."""
     size = (len(fields) + 9) // 8
     nulls = data[1 : 1 + size]
     reader = _PacketReader(data, 1 + size)
@@ -330,7 +331,7 @@ def _value(reader: _PacketReader, field: ResultField, most_cell: int) -> object:
 
 
 def _date_time(data: bytes, *, date_only: bool) -> str:
-    """A date as text: MySQL has 0000-00-00 and days like 2024-02-00, which no Python date is."""
+    """Return a date as text: MySQL has 0000-00-00 and days like 2024-02-00, which are not Python dates."""
     year, month, day, hour, minute, second, fraction = struct.unpack("<HBBBBBI", data.ljust(11, b"\0"))
     date = f"{year:04d}-{month:02d}-{day:02d}"
     if date_only:
@@ -345,7 +346,7 @@ def _time(data: bytes) -> str:
 
 
 def _json(data: bytes, most: int) -> object:
-    """A document as itself; one that is far over what is given of a cell, or not read, as text."""
+    """Return a JSON document; as text if it is far over the cell limit or cannot be parsed."""
     try:
         if len(data) <= 2 * most and not deeper_than(data, MAX_DEPTH):
             return msgspec.json.decode(data)

@@ -1,7 +1,7 @@
-"""PostgreSQL: a read-only transaction a statement, behind a cursor, through the extended protocol, rolled back always.
+"""PostgreSQL: a read-only transaction per statement, behind a cursor, through the extended protocol, always rolled back.
 
-https://www.postgresql.org/docs/current/sql-declare.html: only SELECT and VALUES can be declared, so nothing else runs here whatever the
-text says: no COPY, no SET, no data-modifying WITH.
+https://www.postgresql.org/docs/current/sql-declare.html: only SELECT and VALUES can be declared, so no other statement can run: no COPY, no
+SET, no data-modifying WITH.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from msgspec import Struct
 
 from toolgen.connectors.sql.execution.commit_state import CommitState
 from toolgen.connectors.sql.execution.connections import LostConnectionError
-from toolgen.connectors.sql.execution.engine_errors import GATHERED, explain_sqlstate, not_a_change, not_a_query, told
+from toolgen.connectors.sql.execution.engine_errors import (
+    GATHERED,
+    explain_sqlstate,
+    failure_with_advice,
+    not_a_change,
+    not_a_query,
+)
 from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector
 from toolgen.connectors.sql.execution.server_address import Reach
 from toolgen.connectors.sql.execution.session_pool import DatabaseUnreachableError, SessionPool, most_received
@@ -48,8 +54,8 @@ __all__ = ["PostgresEngine"]
 
 _EXPLAIN: Final = b"EXPLAIN (VERBOSE FALSE) "
 _CURSOR: Final = "toolgen"
-_MAX_FETCHED: Final = 512  # rows; more at a time while they are small, after one alone
-_FEW_BYTES: Final = 65_536  # what is fetched at once, and read on the loop
+_MAX_FETCHED: Final = 512  # rows per fetch: one at first, more while they are small
+_FEW_BYTES: Final = 65_536  # bytes per fetch that are read on the event loop
 _CREDENTIALS: Final = (
     "the database does not accept the gateway's credentials",
     "the operator should check user and password",
@@ -68,7 +74,7 @@ _REFUSALS: Final = (
 )
 _READ_ALL: Final = "pg_read_all_data"
 
-# A process id is used again, so it alone says too little.
+# Process ids are reused, so the id alone does not identify a backend.
 _BACKEND: Final = (
     "SELECT pid || ' ' || backend_start FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid()"
 )
@@ -80,13 +86,13 @@ _Cursor: TypeAlias = psycopg.AsyncCursor[tuple[object, ...]] | psycopg.AsyncRawC
 
 class _PostgresSession(Struct, kw_only=True):
     connection: MeteredConnection
-    backend: str = ""  # which of all backends that ever were
+    backend: str = ""  # identifies one backend among all past ones
     role: SessionRole
     types: dict[int, str] = {}
 
 
 class PostgresEngine:
-    """Runs statements on the database at `location`."""
+    """Engine for statements on the database at `location`."""
 
     def __init__(self, location: ServerLocation, reach: Reach, clock: Clock) -> None:
         self._sessions = SessionPool(_PostgresDriver(location, reach), location, clock)
@@ -109,7 +115,7 @@ class PostgresEngine:
                 return await _change(session, change)
             except psycopg.Error as error:
                 explained = _explained(error, session, statement)
-                change.committing = False  # the server said no
+                change.committing = False  # the server refused
                 return explained
 
         return change.ended(await self._sessions.run(statement, work, (psycopg.Error,)))
@@ -118,7 +124,7 @@ class PostgresEngine:
         async def work(session: _PostgresSession) -> Success | Failed:
             try:
                 await _confine(session, statement)
-                # Declared first: what is no query has no plan either. EXPLAIN itself cannot be declared.
+                # Declared first: a statement that is not a query has no plan either. EXPLAIN itself cannot be declared.
                 await _declare(session, statement)
                 async with psycopg.AsyncRawCursor(session.connection) as cursor:
                     await cursor.execute(_EXPLAIN + statement.sql.encode(), values_of(statement))
@@ -133,7 +139,7 @@ class PostgresEngine:
 
 
 class _PostgresDriver:
-    """Opens, begins, ends and abandons sessions: `toolgen.connectors.sql.execution.connections.Driver`."""
+    """Driver of the sessions of a server: `toolgen.connectors.sql.execution.connections.Driver`."""
 
     def __init__(self, location: ServerLocation, reach: Reach) -> None:
         self._location = location
@@ -163,7 +169,7 @@ class _PostgresDriver:
         location = self._location
         secret = await self._reach.password()
         arguments = location.libpq_arguments(secret.reveal() if secret is not None else "", "toolgen")
-        if addresses:  # each was permitted, and nothing else is dialled
+        if addresses:  # each address was permitted, and no other is dialled
             arguments |= {"host": ",".join([location.host] * len(addresses)), "hostaddr": ",".join(addresses)}
         connection = await MeteredConnection.connect(
             **arguments, autocommit=True, prepare_threshold=None, context=_Context(self._adapters)
@@ -194,14 +200,16 @@ class _PostgresDriver:
         return not active
 
     async def gone(self, session: _PostgresSession) -> bool:
-        """Some functions are not interrupted, and a backend notices that its client left when it next writes."""
+        """Return True if the backend has ended. Some functions cannot be interrupted, and a backend notices a closed connection at its
+        next write.
+        """
         async with await self._connect(await self._reach.addresses(self._location)) as connection:
             found = await connection.execute(_STILL_THERE, (session.backend,))
             return not await found.fetchone()
 
 
 class _Context(Struct, frozen=True):
-    """psycopg's AdaptContext: the readings every connection starts with."""
+    """psycopg's AdaptContext with the loaders of every connection."""
 
     adapters: psycopg.adapt.AdaptersMap
     connection: None = None
@@ -212,9 +220,11 @@ def _ignore(_: psycopg.errors.Diagnostic) -> None:
 
 
 async def _confine(session: _PostgresSession, statement: Statement) -> None:
-    """A superuser reads as `pg_read_all_data`, which has no files, no large objects of others, no other servers and no signals.
+    """Read as `pg_read_all_data` if the role is a superuser: that role has no files, no large objects of others, no other servers and no
+    signals.
 
-    Not where row security stands: a superuser sees every row there and that role none, and which rows are seen is not for us to change.
+    Tables with row security are an exception: a superuser sees every row there and that role none, and the gateway must not change the
+    visible rows.
     """
     role = session.role
     if role.lowers and not (statement.tables & role.row_security):
@@ -250,7 +260,7 @@ async def _read(session: _PostgresSession, statement: Statement) -> Success | Fa
 
 
 async def _take(session: _PostgresSession, cursor: _Cursor, answer: RowCollector) -> tuple[int, int, bool]:
-    """Adds the rows a cursor has; how many there were, their bytes as the server wrote them, and whether all were taken."""
+    """Add the rows of a cursor. Returns their number, their bytes as the server sent them, and True if all were taken."""
     if cursor.pgresult is None:
         return 0, 0, False
     reader = RowReader(session.connection, cursor.pgresult, answer.statement.max_cell_bytes)
@@ -263,16 +273,17 @@ async def _take(session: _PostgresSession, cursor: _Cursor, answer: RowCollector
 
 
 async def _change(session: _PostgresSession, change: CommitState) -> Success | Failed:
-    """In a transaction that may write, which takes the place of the one that may not. Ending the session rolls back what is left of it.
+    """Run a change in a transaction that may write, which replaces the read-only one. The end of the session rolls back an uncommitted
+    change.
 
-    READ COMMITTED, so that the catalog is read as it is behind the statement's lock: nobody adds a trigger between that and the commit.
+    READ COMMITTED, so that the catalog is read in its state behind the statement's lock: no trigger can be added before the commit.
     """
     statement = change.statement
     connection = session.connection
     await connection.execute(b"ROLLBACK; " + begin(session.role, statement.timeout_s, "READ COMMITTED READ WRITE"))
     before = await touched(connection) if statement.cascades else 0
     async with psycopg.AsyncRawCursor(connection) as cursor:
-        # Binary, because only then is one message never more than one statement.
+        # Binary, because only then a message is never more than one statement.
         await cursor.execute(statement.sql.encode(), values_of(statement), binary=True)
         if cursor.description is not None:
             return not_a_change(statement)
@@ -314,7 +325,7 @@ async def _columns(session: _PostgresSession, cursor: _Cursor) -> list[AnswerCol
 
 
 async def _name_types(session: _PostgresSession, oids: Sequence[int]) -> None:
-    """`integer`, `text[]`, `order_status`: psycopg knows the built-in ones, the server the rest."""
+    """Return `integer`, `text[]`, `order_status`: psycopg knows the built-in types, the server the others."""
     asked: list[int] = []
     for oid in oids:
         info = session.connection.adapters.types.get(oid)
@@ -333,18 +344,18 @@ async def _name_types(session: _PostgresSession, oids: Sequence[int]) -> None:
 
 
 def _explained(error: psycopg.Error, session: _PostgresSession, statement: Statement) -> Failed:
-    """Our own words for what PostgreSQL said. Raises it again when the connection is lost."""
+    """Return our own message for an error of PostgreSQL. Raises it again if the connection is lost."""
     if session.connection.closed or error.sqlstate is None:
         if isinstance(error, psycopg.DataError | psycopg.ProgrammingError) and not session.connection.closed:
-            return explain_sqlstate("22000", statement)  # psycopg's own: a parameter that cannot be sent
+            return explain_sqlstate("22000", statement)  # error of psycopg itself: a parameter that cannot be sent
         raise error
     if GATHERED_SETTING in (error.diag.message_primary or ""):
-        return told(GATHERED, statement)
+        return failure_with_advice(GATHERED, statement)
     return explain_sqlstate(error.sqlstate, statement)
 
 
 def _unreachable(error: psycopg.Error) -> DatabaseUnreachableError:
-    """Before a session stands libpq has no SQLSTATE to give, so its words are looked through; none of them go on."""
+    """Return the reason why no session could be opened. libpq has no SQLSTATE then, so its text is searched, but not passed on."""
     said = str(error)
     for word, reason, suggestion in _REFUSALS:
         if word in said:

@@ -41,13 +41,13 @@ async def cascades(connection: _Connection, statement: Statement) -> list[Cascad
 
 
 def _meant(name: str) -> Iterator[tuple[str, str]]:
-    """Every schema and table that `schema.table` may mean: a dot may be part of a name as well."""
+    """Yield every schema and table that `schema.table` may mean, because a name may contain a dot."""
     parts = name.split(".")
     for index in range(len(parts)):
         yield ".".join(parts[:index]), ".".join(parts[index:])
 
 
 async def touched(connection: _Connection) -> int:
-    """Rows of every table changed by this session so far, to be subtracted; less than 0 where the server does not count."""
+    """Return the rows of all tables changed by this session so far, to be subtracted; less than 0 if the server does not count."""
     found = await (await connection.execute(_TOUCHED)).fetchone()
     return int(str(found[0])) if found is not None else -1

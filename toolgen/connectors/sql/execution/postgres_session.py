@@ -1,4 +1,4 @@
-"""Start of a PostgreSQL session: its role and database, and the settings that a statement depends on."""
+"""Start of a PostgreSQL session: its role and database, and settings that affect statements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from msgspec import Struct
 __all__ = ["SessionRole", "begin", "role_of"]
 
 _CATALOG: Final = "pg_catalog"
-# What a function or an operator of somebody's own would do in place of the built-in one: an overload that fits its arguments better wins
+# User-defined functions and operators that could replace built-in ones: an overload with better matching arguments wins over the complete
+# search path (https://www.postgresql.org/docs/current/typeconv-func.html). If there is one, its schema is not in the path.
 # over the whole search path (https://www.postgresql.org/docs/current/typeconv-func.html). Where there is one, the path ends before it.
 _FACTS: Final = """
 SELECT current_setting('is_superuser') = 'on',
@@ -54,8 +55,8 @@ async def role_of(connection: psycopg.AsyncConnection[tuple[object, ...]]) -> Se
 
 
 WORK_MEMORY_KB: Final = 16_384
-"""Memory of one sort; a hash may take twice as much."""
-_ALL_WORK_MEMORY_KB: Final = 163_840  # of all sorts and hashes of a statement
+"""Memory of one sort in kilobytes; a hash may take twice as much."""
+_ALL_WORK_MEMORY_KB: Final = 163_840  # limit for all sorts and hashes of a statement
 _LEAST_WORK_MEMORY_KB: Final = 256
 _SORTS: Final = re.compile(r"\b(?:ORDER BY|OVER|WITHIN GROUP|PARTITION BY)\b")
 _HASHES: Final = re.compile(
@@ -64,10 +65,10 @@ _HASHES: Final = re.compile(
 
 
 def work_memory(text: str) -> int:
-    """Kilobytes for each sort of a statement, so that all that its text could make together take no more than 160 MB.
+    """Return the kilobytes for each sort of a statement, so that all sorts and hashes its text can have take at most 160 MB.
 
-    https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-WORK-MEM: each sort and hash of a plan has its own, and so has
-    each aggregate that sorts. Words in texts count too, which gives less memory than there could be.
+    https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-WORK-MEM: each sort and hash of a plan has its own memory, and
+    so has each aggregate that sorts. Words in texts count too, which only reduces the memory.
     """
     count = len(_SORTS.findall(text)) + 2 * len(_HASHES.findall(text))
     return max(_LEAST_WORK_MEMORY_KB, min(WORK_MEMORY_KB, _ALL_WORK_MEMORY_KB // max(count, 1)))

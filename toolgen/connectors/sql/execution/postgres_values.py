@@ -1,4 +1,4 @@
-"""Values of PostgreSQL's text format, converted to exact Python types where there is one. Other values stay as the server wrote them."""
+"""Conversion of PostgreSQL's text format to exact Python types if there is one. Other values stay as the server sent them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ __all__ = ["RowReader", "adapters", "values_of"]
 _BYTEA: Final = 17  # its oid
 _HEX: Final = len(rb"\x")
 
-# Everything whose Python type would lose or refuse something: infinity and the years before 1 and after 9999 of dates, months of
+# Types whose Python type would lose or refuse values: infinity and the years before 1 and after 9999 of dates, months of intervals, the
+# width of a mask. Types that are unknown here and in psycopg are text too.
 # intervals, the width of a mask. What is not registered here and not known to psycopg comes as text too.
 _AS_TEXT: Final = (
     *("date", "time", "timetz", "inet", "cidr", "uuid", "record", "name", "xml", "money", "bit", "varbit", "bpchar", "text"),
@@ -37,14 +38,16 @@ class _TextCell(Loader):
 
 
 class _Timestamp(Loader):
-    """`2024-01-31 10:00:00.500000+00:00`: with six digits when there are any, and minutes in every offset."""
+    """Loader of `2024-01-31 10:00:00.500000+00:00`: six digits if there are any, and minutes in every offset."""
 
     def load(self, data: Buffer) -> str:
         return iso_timestamp(_text(data))
 
 
 class _Interval(Loader):
-    """ISO 8601, section 4.4.3, out of `intervalstyle` postgres, which stays so that a cast to text gives what PostgreSQL gives."""
+    """Loader of ISO 8601 durations (section 4.4.3) from `intervalstyle` postgres, which is not changed, because casts to text depend on
+    it.
+    """
 
     def load(self, data: Buffer) -> str:
         return iso_interval(_text(data))
@@ -54,7 +57,7 @@ _DOCUMENTS: Final = msgspec.json.Decoder(float_hook=exact_number)
 
 
 class _Json(Loader):
-    """JSON document with numbers that a double does not say exactly as texts; one that is not read (too many levels) is text."""
+    """Loader of JSON documents. Numbers without an exact double become texts; a document with too many levels is text."""
 
     def load(self, data: Buffer) -> object:
         document = bytes(data)
@@ -65,18 +68,18 @@ class _Json(Loader):
 
 
 class _NullInteger:
-    """Null for a parameter that is declared as an integer."""
+    """Null of a parameter declared as an integer."""
 
 
 class _NullNumber:
-    """Null for a parameter that is declared as a number."""
+    """Null of a parameter declared as a number."""
 
 
 class _NullBoolean:
-    """Null for a parameter that is declared as a boolean."""
+    """Null of a parameter declared as a boolean."""
 
 
-# The type that psycopg gives a small value of this kind: PostgreSQL casts int2 to every other number by itself.
+# psycopg's type of a small value of this kind: PostgreSQL casts int2 to every other number implicitly.
 _NULLS: Final = (
     ("integer", _NullInteger, 21),
     ("number", _NullNumber, 701),
@@ -86,7 +89,7 @@ _TYPED_NULLS: Final = {kind: null() for kind, null, _ in _NULLS}
 
 
 def values_of(statement: Statement) -> tuple[object, ...]:
-    """The parameters as they are sent: null has the type of its declaration, where there is one."""
+    """Return the parameters as they are sent: null has the type of its declaration, if it has one."""
     if not statement.parameter_types:
         return statement.parameters
     return tuple(
@@ -108,7 +111,7 @@ def _null_dumper(oid: int) -> type[Dumper]:
 
 
 def adapters() -> AdaptersMap:
-    """psycopg's own, with our readings in front."""
+    """Return psycopg's adapters with our loaders."""
     ours = AdaptersMap(psycopg.adapters)
     for _, null, oid in _NULLS:
         ours.register_dumper(null, _null_dumper(oid))
@@ -119,12 +122,12 @@ def adapters() -> AdaptersMap:
     for name in ("json", "jsonb"):
         ours.register_loader(name, _Json)
     ours.register_loader("interval", _Interval)
-    ours.register_loader(0, _TextCell)  # what no oid is registered for
+    ours.register_loader(0, _TextCell)  # loader of unregistered types
     return ours
 
 
 class RowReader:
-    """The rows of one result, cell by cell: nothing is parsed that is far over what is given of a cell."""
+    """Reader of the rows of one result, cell by cell. A cell far over its limit is not parsed."""
 
     def __init__(
         self, connection: psycopg.AsyncConnection[tuple[object, ...]], result: PGresult, most_cell_bytes: int
@@ -141,10 +144,10 @@ class RowReader:
         self._raw = [[result.get_value(row, index) for index in range(result.nfields)] for row in range(result.ntuples)]
         self.size = sum(
             len(cell) for row in self._raw for cell in row if cell is not None
-        )  # bytes, as the server wrote them
+        )  # bytes as the server sent them
 
     def rows(self) -> Iterator[list[object]]:
-        """A value is psycopg's, or text where it is too long to be more than the beginning of a text."""
+        """Yield the rows. A value has psycopg's type, or is text if it must be cut."""
         for row in self._raw:
             yield [None if raw is None else self._value(index, raw) for index, raw in enumerate(row)]
 
@@ -157,5 +160,5 @@ class RowReader:
 
 
 def _text(data: Buffer) -> str:
-    """A database in SQL_ASCII holds any bytes: what is not UTF-8 is replaced."""
+    """Return the text of bytes. A database in SQL_ASCII may contain any bytes: invalid UTF-8 is replaced."""
     return bytes(data).decode("utf-8", "replace")

@@ -22,9 +22,10 @@ from toolgen.model.schema import Json, JsonObject
 
 __all__ = ["AnswerColumn", "RowCollector", "exact_number", "iso_interval", "iso_timestamp", "shortest_float"]
 
-_MAX_INTEGER: Final = 2**53 - 1  # RFC 8259, section 6: what every reader of JSON takes as it is; larger ones are text
+# RFC 8259, section 6: range that every JSON reader handles exactly; larger numbers are text
+_MAX_INTEGER: Final = 2**53 - 1
 _MAX_EXACT: Final = 2**53
-_LONG_FRACTION: Final = 16  # digits that PostgreSQL gives a division that does not end
+_LONG_FRACTION: Final = 16  # digits of PostgreSQL's quotient of an endless division
 _MAX_DEPTH: Final = 32
 _INTERVAL: Final = re.compile(
     r"(?:(-?\d+) years? ?|(-?\d+) mon(?:th)?s? ?|(-?\d+) days? ?|([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?)", re.ASCII
@@ -36,11 +37,13 @@ _QUOTES: Final = '""'
 
 
 class AnswerColumn(Struct, kw_only=True):
-    """A column of the answer. `computed`: no column of a table, so its digits are what arithmetic left; `rounded` then says some went."""
+    """Column of the answer. `computed`: it is not a column of a table, so its digits come from arithmetic; `rounded` marks removed
+    digits.
+    """
 
     name: str
     type: str
-    declared: str = ""  # what it is without a value
+    declared: str = ""  # declared type, used without a value
     computed: bool = False
     rounded: bool = False
 
@@ -52,17 +55,17 @@ class AnswerColumn(Struct, kw_only=True):
 
 
 class RowCollector(Struct):
-    """Rows as they come, until a cap is reached. A column whose type is "" takes that of its first value (SQLite types values)."""
+    """Collector of rows up to a limit. A column with the type "" gets the type of its first value (SQLite types values)."""
 
     statement: Statement
     columns: Sequence[AnswerColumn]
     rows: list[list[Json]] = []
     size: int = 0
     cut: bool = False
-    full: bool = False  # there was a row more than is given
+    full: bool = False  # there were more rows than returned
 
     def take(self, row: Iterable[object]) -> bool:
-        """Adds a row; False when it does not fit and nothing more should be read."""
+        """Add a row. Return False when it does not fit and no more should be read."""
         if len(self.rows) >= self.statement.max_rows:
             self.cut = self.full = True
             return False
@@ -82,7 +85,7 @@ class RowCollector(Struct):
         return True
 
     def success(self) -> Success:
-        """The rows as `data` of a query tool."""
+        """Return the rows as `data` of a query tool."""
         columns: list[Json] = [column.to_json() for column in self.columns]
         rows: list[Json] = list(self.rows)
         count = len(rows)
@@ -95,12 +98,12 @@ class RowCollector(Struct):
         )
 
     def _next_page(self, count: int) -> str:
-        """Cursor of the rows behind those given: behind those given, when the query has an order and there may be more of them."""
+        """Return the cursor of the next page, if the query has an order and may have more rows."""
         more = self.full or (self.statement.limited and count >= self.statement.max_rows)
         return f"{self.statement.skip + count}-{self.statement.page}" if self.statement.page and more and count else ""
 
     def _cell(self, value: object, column: AnswerColumn) -> tuple[Json, int]:
-        """A cell as JSON, and how many bytes it is in JSON. One over its cap is cut; a list or object over it becomes cut text."""
+        """Return a cell as JSON, and its bytes in JSON. A cell over its limit is cut; a list or object over it becomes cut text."""
         most = self.statement.max_cell_bytes
         match value:
             case None | bool():
@@ -118,7 +121,7 @@ class RowCollector(Struct):
                 return self._text(cell) if isinstance(cell, str) else (cell, _weight(cell))
 
     def _text(self, value: str) -> tuple[str, int]:
-        """A text whose characters are at most so many bytes as JSON writes them: a control character is six."""
+        """Return the start of a text that has at most so many bytes in JSON, where a control character takes six."""
         most = self.statement.max_cell_bytes
         text = value[:most].encode("utf-8", "replace").decode()
         weight = _weight(text) - len(_QUOTES)
@@ -160,7 +163,9 @@ class RowCollector(Struct):
 
 
 def _plain(value: object, column: AnswerColumn) -> Json:
-    """A scalar that is neither text nor bytes. What JSON has no form for is text in the engine's or ISO 8601's."""
+    """Return a scalar that is neither text nor bytes. A value without a JSON form becomes text in the format of the engine or of ISO
+    8601.
+    """
     match value:
         case int():
             return value if -_MAX_INTEGER <= value <= _MAX_INTEGER else str(value)
@@ -169,9 +174,7 @@ def _plain(value: object, column: AnswerColumn) -> Json:
         case Decimal():
             return _decimal(value, column)
         case datetime():
-            return value.isoformat(
-                " "
-            )  # RFC 3339, section 5.6, lets a space stand for T, and every engine reads it back
+            return value.isoformat(" ")  # RFC 3339, section 5.6, allows a space for T, and every engine accepts it
         case date() | time():
             return value.isoformat()
         case timedelta():
@@ -187,10 +190,10 @@ def _not_finite(value: float) -> str:
 
 
 def _decimal(value: Decimal, column: AnswerColumn) -> Json:
-    """A number when a double says exactly that number, else text with every digit.
+    """Return a number if a double has exactly its value, else text with all digits.
 
-    A computed number with a fraction of 16 digits or more, as a division gives that does not end, is a number all the same, and its column
-    says `rounded`; a cast to text gives all of its digits.
+    A computed number with a fraction of 16 digits or more, the result of an endless division, is a number too, and its column is `rounded`;
+    a cast to text returns all digits.
     """
     if not value.is_finite():
         return "NaN" if value.is_nan() else "Infinity" if value > 0 else "-Infinity"
@@ -209,7 +212,7 @@ def _decimal(value: Decimal, column: AnswerColumn) -> Json:
 
 
 def exact_number(text: str) -> float | str:
-    """A number of a JSON document: a double if it says exactly that number, else its text with every digit."""
+    """Return a number of a JSON document: a double with exactly its value, else its text with all digits."""
     double = float(text)
     written = repr(double)
     if written == text or (math.isfinite(double) and Decimal(written) == Decimal(text)):
@@ -218,7 +221,7 @@ def exact_number(text: str) -> float | str:
 
 
 def iso_duration(months: int, days: int, microseconds: int) -> str:
-    """ISO 8601, section 4.4.3, every part with its own sign as PostgreSQL writes it: `P1Y2M3DT4H5M6.5S`."""
+    """Return an ISO 8601 duration (section 4.4.3), each part with its own sign as in PostgreSQL: `P1Y2M3DT4H5M6.5S`."""
     years = int(months / 12)
     sign = "-" if microseconds < 0 else ""
     minutes, rest = divmod(abs(microseconds), 60_000_000)
@@ -256,7 +259,7 @@ def iso_timestamp(text: str) -> str:
 
 
 def shortest_float(value: float) -> float:
-    """A float of four bytes as it is written: 1.1, and not the double 1.100000023841858 that is nearest to it."""
+    """Return a float of four bytes in its shortest form: 1.1, not the nearest double 1.100000023841858."""
     if not math.isfinite(value):
         return value
     for digits in range(6, 9):
@@ -267,7 +270,7 @@ def shortest_float(value: float) -> float:
 
 
 def _storage_class(value: object) -> str:
-    """https://www.sqlite.org/datatype3.html, section 2."""
+    """Return the storage class of a value: https://www.sqlite.org/datatype3.html, section 2."""
     match value:
         case int():
             return "integer"

@@ -1,7 +1,7 @@
-"""Engines that are libraries: statements run in a few processes of their own, which are ended when they break their limits.
+"""Engines that are libraries: statements run in a few separate processes, which are ended when they break their limits.
 
-Neither a thread nor a library can be made to stop; a process can. https://sqlite.org/c3ref/interrupt.html: it takes effect between the
-steps of a statement, not inside of one.
+A thread or a library cannot be forced to stop; a process can. https://sqlite.org/c3ref/interrupt.html: an interrupt takes effect between
+the steps of a statement, not inside of one.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from toolgen.model.result import Delivery, Error, Failed, Success
 __all__ = ["FileEngine"]
 
 _CHILDREN: Final = 4
-_WAIT_S: Final = 3.0  # for a child while all are busy
+_WAIT_S: Final = 3.0  # seconds to wait for a process while all are busy
 _START_S: Final = 20.0
-_GRACE_S: Final = 0.25  # beyond the statement's own time, which the child keeps
-_COMMIT_S: Final = 10.0  # a commit that was begun is given this long: a file is not left between two states
+_GRACE_S: Final = 0.25  # seconds in addition to the statement's own limit, which the child enforces
+_COMMIT_S: Final = 10.0  # seconds for a started commit: a file must not be left between two states
 _RETRY_S: Final = 1.0
-_OVERHEAD: Final = 4_000_000  # bytes of an answer that are not rows: names and types of columns
-_PIECE: Final = 1 << 18  # bytes read at once; a longer answer is made an object of in a thread
+_OVERHEAD: Final = 4_000_000  # bytes of an answer besides rows: names and types of columns
+_PIECE: Final = 1 << 18  # bytes read at once; a longer answer is parsed in a thread
 _KEPT: Final = (
     "LD_LIBRARY_PATH",
     "DYLD_LIBRARY_PATH",
@@ -52,7 +52,7 @@ _KEPT: Final = (
     "SYSTEMROOT",
     ALLOWED,
 )
-# Nothing on its command line but this: where to find the code comes over the pipe.
+# The command line contains only this: the import path comes over the pipe.
 _BEGIN: Final = (
     "import pickle, sys; module, sys.path[:] = pickle.load(sys.stdin.buffer.raw);"
     " from toolgen.connectors.sql.execution.sandbox_process import main; main(module)"
@@ -62,14 +62,16 @@ _T = TypeVar("_T")
 
 
 class _BrokeError(Exception):
-    """The child is gone, or said what it should not."""
+    """Ended child process, or one that sent an invalid message."""
 
 
 class _Child:
     """Sandbox process. It runs one statement at a time, on the event loop of that statement; any thread may kill or end it."""
 
     def __init__(self, module: str, clock: Clock) -> None:
-        """Waits until it is ready. Raises `OSError` when no process can be started, `_BrokeError` when it does not get ready."""
+        """Start a process and wait until it is ready. Raises `OSError` when it cannot be started, `_BrokeError` when it does not get
+        ready.
+        """
         self._clock = clock
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
             [sys.executable, "-I", "-c", _BEGIN],
@@ -78,7 +80,7 @@ class _Child:
             stderr=subprocess.DEVNULL,
             bufsize=0,
             env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"MALLOC_ARENA_MAX": "2"},
-            start_new_session=True,  # Ctrl-C is for the gateway, which lets statements end
+            start_new_session=True,  # Ctrl-C is handled by the gateway, which lets statements end
         )
         assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
         assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
@@ -96,7 +98,7 @@ class _Child:
         if self._buffer is not None:
             self._expect(self._buffer, HEAD.pack(READY, 0))
             return
-        if not self._speaks(_START_S) or self._answers.read(HEAD.size) != HEAD.pack(READY, 0):
+        if not self._wait_for_data(_START_S) or self._answers.read(HEAD.size) != HEAD.pack(READY, 0):
             raise _BrokeError
         for pipe in (self._orders, self._answers):
             os.set_blocking(pipe.fileno(), False)
@@ -113,7 +115,9 @@ class _Child:
         self._unread.clear()
 
     async def order(self, order: Order, deadline: float) -> None:
-        """Raises `_BrokeError` when it is gone, `TimeoutError` when it has not taken all of it at `deadline` (of the loop)."""
+        """Send an order. Raises `_BrokeError` when the process has ended, `TimeoutError` when it has not read the order at `deadline`
+        (of the loop).
+        """
         if self._buffer is not None:
             await self._write_in_thread(order.packed(), deadline)
             return
@@ -130,7 +134,9 @@ class _Child:
                 raise _BrokeError from error
 
     async def _write_in_thread(self, data: bytes, deadline: float) -> None:
-        """Write where no loop waits for a pipe. Who gives up ends the process, and the thread with it."""
+        """Write in a thread, on platforms whose loop cannot wait for a pipe. After a timeout the process is ended, and the thread with
+        it.
+        """
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(deadline):
@@ -141,46 +147,48 @@ class _Child:
             raise _BrokeError from error
 
     async def message(self, longest: int, deadline: float) -> tuple[bytes, bytes]:
-        """The next thing it says. Raises `_BrokeError` when it is gone or says more than `longest` bytes, and `TimeoutError`."""
-        await self._hear(HEAD.size, deadline)
+        """Return the next message. Raises `_BrokeError` when the process has ended or sends more than `longest` bytes, and
+        `TimeoutError`.
+        """
+        await self._read_until(HEAD.size, deadline)
         kind, length = HEAD.unpack_from(self._unread)
         if length > longest:
             raise _BrokeError
         end = HEAD.size + length
-        await self._hear(end, deadline)
+        await self._read_until(end, deadline)
         data = bytes(self._unread[HEAD.size : end])
         del self._unread[:end]
         return kind, data
 
-    def spoke(self) -> bool:
+    def has_unread_data(self) -> bool:
         """Return True if the process has written data that was not read, or has ended."""
-        return bool(self._unread) or self._speaks(0)
+        return bool(self._unread) or self._wait_for_data(0)
 
     def kill(self) -> None:
-        """Ends it now; a call that waits for its answer learns that it is gone."""
+        """Kill the process; a call that waits for its answer gets an error."""
         self._process.kill()
 
     def end(self, seconds: float = 0) -> bool:
-        """Ends it and waits until it is gone. It is given so many seconds to answer before.
+        """End the process and wait for that. It has this many seconds to answer before.
 
-        Returns whether it said something that was not read.
+        Return True if it wrote data that was not read.
         """
         deadline = self._clock.monotonic() + seconds
-        while not self._answered() and (left := deadline - self._clock.monotonic()) > 0 and self._speaks(left):
+        while not self._answered() and (left := deadline - self._clock.monotonic()) > 0 and self._wait_for_data(left):
             if not (piece := self._piece()):
                 break
             self._unread += piece
         self._process.kill()
         self._process.wait()
         if self._buffer is None:
-            spoke = bool(self._unread) or bool(self._answers.read(1))
+            has_unread_data = bool(self._unread) or bool(self._answers.read(1))
             self._answers.close()
         else:  # its thread reads to the end and closes the pipe
             self._buffer.wait(_START_S)
-            spoke = bool(self._unread) or bool(self._buffer.take())
+            has_unread_data = bool(self._unread) or bool(self._buffer.take())
         with contextlib.suppress(OSError):
             self._orders.close()
-        return spoke
+        return has_unread_data
 
     def _piece(self) -> bytes:
         if self._buffer is not None:
@@ -190,7 +198,7 @@ class _Child:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def _speaks(self, seconds: float) -> bool:
+    def _wait_for_data(self, seconds: float) -> bool:
         if self._buffer is not None:
             return self._buffer.wait(seconds)
         poll = select.poll()
@@ -207,11 +215,11 @@ class _Child:
             at += HEAD.size + length
         return False
 
-    async def _hear(self, count: int, deadline: float) -> None:
-        """Until so many bytes are unread. What already stands in the pipe is taken, however late it is."""
+    async def _read_until(self, count: int, deadline: float) -> None:
+        """Wait until so many bytes are unread. Data already in the pipe is read even after the deadline."""
         if self._buffer is not None:
             while len(self._unread) < count:
-                await _news(self._buffer, deadline)
+                await _wait_for_thread(self._buffer, deadline)
                 piece = self._buffer.take()
                 if piece is None:
                     raise TimeoutError
@@ -232,21 +240,21 @@ class _Child:
 
 
 class FileEngine:
-    """Runs statements on the file at `path`, each in a session of its own, in one of a few processes."""
+    """Engine for statements on the file at `path`, each in its own session in one of a few processes."""
 
     def __init__(self, module: str, path: Path, clock: Clock) -> None:
         self._module = module
         self._path = path.absolute()
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._places = asyncio.Semaphore(_CHILDREN)  # of that loop
-        # Where processes start and end.
+        self._places = asyncio.Semaphore(_CHILDREN)  # futures of that loop
+        # Threads that start and end processes.
         self._threads = ThreadPoolExecutor(max_workers=_CHILDREN, thread_name_prefix="sql")
         self._lock = RLock()
         self._idle: list[_Child] = []
-        self._unclaimed: list[Future[_Child]] = []  # that start for statements nobody waits for any more
+        self._unclaimed: list[Future[_Child]] = []  # processes that start for cancelled statements
         self._closed = False
-        weakref.finalize(self, _end, self._idle)  # for those who forget to close, and when the interpreter ends
+        weakref.finalize(self, _end, self._idle)  # cleanup without close(), and at the end of the interpreter
 
     async def run(self, statement: Statement) -> Success | Failed:
         return await self._run(self._order(statement, "query"))
@@ -259,7 +267,7 @@ class FileEngine:
         return await self._run(self._order(statement, "explain"))
 
     async def close(self) -> None:
-        """Takes no more statements; those that run end at their own deadline, and their processes with them."""
+        """Accept no more statements; running statements end at their own deadline, and their processes with them."""
         with self._lock:
             self._closed = True
         _end(self._idle)
@@ -278,7 +286,7 @@ class FileEngine:
                     await places.acquire()
             except TimeoutError:
                 return unavailable(
-                    f"{_CHILDREN} statements run on this database, and no more may at once",
+                    f"{_CHILDREN} statements run on this database, which is the limit",
                     retry_after_s=_RETRY_S,
                 )
         else:
@@ -289,7 +297,7 @@ class FileEngine:
             places.release()
 
     async def _placed(self, order: Order, change: CommitState | None) -> Success | Failed:
-        """Never longer than the statement's time, a grace, and what a process takes to start."""
+        """Run an order within the statement's time, a grace period, and the start of a process."""
         try:
             child = await self._taken()
         except (OSError, _BrokeError):
@@ -303,18 +311,18 @@ class FileEngine:
             result, last = await self._asked(child, order, change)
         except (_BrokeError, TimeoutError):
             if await self._ended(child) and change is not None:
-                change.committing = True  # it began to while it was ended
+                change.committing = True  # the commit started while the process was being ended
             if self._clock.monotonic() - began >= statement.timeout_s:
                 return timed_out(statement)
             return failed(
                 "response_too_large",
-                "the statement was ended: it needs more memory than it may use",
+                "the statement was ended: it exceeds its memory limit",
                 "ask for less: filter, or aggregate",
                 Delivery(sql=statement.sql),
             )
         except BaseException:
-            # Nobody waits any more: it is ended, unless it commits.
-            if change is not None and (change.committing or child.spoke()):
+            # The caller gave up: the process is ended, unless it commits.
+            if change is not None and (change.committing or child.has_unread_data()):
                 self._threads.submit(child.end, _COMMIT_S)
             else:
                 child.kill()
@@ -327,7 +335,7 @@ class FileEngine:
         return result
 
     async def _asked(self, child: _Child, order: Order, change: CommitState | None) -> tuple[Success | Failed, bool]:
-        """Its answer, and whether it was its last. Raises `_BrokeError` and `TimeoutError`."""
+        """Return the answer, and True if it was the last one of the process. Raises `_BrokeError` and `TimeoutError`."""
         statement = order.statement
         longest = 2 * statement.max_bytes + _OVERHEAD
         deadline = asyncio.get_running_loop().time() + statement.timeout_s + _GRACE_S
@@ -340,7 +348,7 @@ class FileEngine:
             raise _BrokeError
         result = _read(data) if len(data) <= _PIECE else await self._in_thread(_read, data)
         if change is not None:
-            change.committing = False  # whatever became of it, the child knows
+            change.committing = False  # the child knows the outcome
         return result, kind == LAST_ANSWER
 
     async def _taken(self) -> _Child:
@@ -359,7 +367,7 @@ class FileEngine:
         try:
             return await asyncio.shield(asyncio.wrap_future(starting))
         except asyncio.CancelledError:
-            # Kept for the next statement: who leaves again and again must not start one again and again.
+            # Kept for the next statement: callers that often cancel must not start processes each time.
             with self._lock:
                 self._unclaimed.append(starting)
             starting.add_done_callback(self._started)
@@ -381,7 +389,7 @@ class FileEngine:
         child.end()
 
     async def _ended(self, child: _Child) -> bool:
-        """Once it is gone, and what it held of the file is free. Returns whether it said something that was not read."""
+        """Wait until the process has ended and its file is free. Return True if it wrote data that was not read."""
         child.kill()
         return await self._in_thread(child.end)
 
@@ -391,9 +399,9 @@ class FileEngine:
 
 
 async def _until(add: Callable[..., object], remove: Callable[[int], object], file: int, deadline: float) -> None:
-    """Until a pipe can be written to or read from, or `deadline` (of the loop) is over: the caller tries it, and sees which.
+    """Wait until a pipe can be written to or read from, or until `deadline` (of the loop). The caller then tries again.
 
-    By a loop's `add_writer` and `remove_writer`, or `add_reader` and `remove_reader`.
+    Uses a loop's `add_writer` and `remove_writer`, or `add_reader` and `remove_reader`.
     """
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
@@ -406,16 +414,16 @@ async def _until(add: Callable[..., object], remove: Callable[[int], object], fi
         remove(file)
 
 
-async def _news(buffer: PipeBuffer, deadline: float) -> None:
-    """Until a thread has read something, or `deadline` (of the loop) is over."""
+async def _wait_for_thread(buffer: PipeBuffer, deadline: float) -> None:
+    """Wait until a thread has read data, or until `deadline` (of the loop)."""
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
 
-    def tell() -> None:
+    def notify() -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_set, ready)
 
-    if buffer.listen(tell):
+    if buffer.listen(notify):
         _set(ready)
     timer = loop.call_at(deadline, _set, ready)
     try:
@@ -442,7 +450,7 @@ def _end(idle: list[_Child]) -> None:
 
 
 def _read(data: bytes) -> Success | Failed:
-    """Parse the answer of a child process. Raises `_BrokeError` if the data is no answer."""
+    """Parse the answer of a child process. Raises `_BrokeError` if the data is not an answer."""
     try:
         told = msgspec.json.decode(data)
         if "error" in told:

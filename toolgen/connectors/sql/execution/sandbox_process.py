@@ -1,6 +1,6 @@
-"""The process that statements on a file run in: one at a time, in bounded memory, ended with the gateway or by it.
+"""Process for statements on a file: one at a time, in limited memory, ended with the gateway or by it.
 
-It is told what to do by pickles and answers in JSON: it believes the gateway, and the gateway believes nothing it says to be code.
+Orders arrive as pickles and answers are sent as JSON: the process trusts the gateway, and the gateway never executes data from the process.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _HAS_ALARM: Final = hasattr(signal, "setitimer") and hasattr(signal, "sigwait") 
 _resource = system_module("resource")
 
 HEAD: Final = struct.Struct("<cI")
-"""Before every message of a child: what it is, and how many bytes of JSON follow."""
+"""Header of each message of a child: its kind, and the number of bytes of JSON that follow."""
 READY: Final = b"r"
 COMMITTING: Final = b"c"
 ANSWER: Final = b"a"
 LAST_ANSWER: Final = b"l"
-"""An answer after which the child ends: it holds more memory than it should."""
-OUT_OF_MEMORY: Final = ("the statement needs more memory than it may use", "ask for less: filter, or aggregate")
+"""Last answer of a child: it holds more memory than allowed, and ends."""
+OUT_OF_MEMORY: Final = ("the statement exceeds its memory limit", "reduce the result: filter, or aggregate")
 
 _NAG_S: Final = 0.05
 _REST_S: Final = 1.0
@@ -65,17 +65,19 @@ class Order(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls) -> Order:
-        """The next one from the gateway."""
+        """Read the next order from the gateway."""
         operation, path, values = pickle.loads(_read(_LENGTH.unpack(_read(_LENGTH.size))[0]))  # noqa: S301 - the gateway's own
         statement = Statement(**dict(zip(Statement.__struct_fields__, values, strict=True)))
         return cls(statement=statement, operation=operation, path=_path(path))
 
 
-_path = lru_cache(maxsize=16)(Path)  # of the one file of an engine, which is parsed once
+_path = lru_cache(maxsize=16)(Path)  # path of the engine's one file, parsed once
 
 
 class FileModule(Protocol):
-    """Module that runs statements on files of one engine. `EXPLAIN` makes a plan of one, and `MEMORY` are the bytes they may take."""
+    """Module that runs statements on files of one engine. `EXPLAIN` is the prefix of a plan, and `MEMORY` the bytes of memory for
+    statements.
+    """
 
     EXPLAIN: str
     MEMORY: int
@@ -90,10 +92,10 @@ class FileModule(Protocol):
 
 
 def main(module: str) -> None:
-    """Serves orders until the gateway closes its end. Loads the engine's library first, so that its memory is not counted."""
+    """Execute orders until the gateway closes its end. The engine's library is loaded first, so that its memory does not count."""
     forbid_core_dumps()
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # whatever prints must not come between answers
+    os.dup2(2, 1)  # printed text must not come between answers
     engine: FileModule = import_module(module)
     alarm = _Alarm()
     memory = _memory_reader()
@@ -106,7 +108,7 @@ def main(module: str) -> None:
         order = Order.read()
         with alarm.set(order.statement.timeout_s) as watch:
             try:
-                result = _obeyed(engine, order, watch, answers.fileno())
+                result = _execute(engine, order, watch, answers.fileno())
             except (MemoryError, RecursionError):
                 result = failed("response_too_large", *OUT_OF_MEMORY, Delivery(sql=order.statement.sql))
         last = bool(roof) and memory() > roof
@@ -122,28 +124,28 @@ def _orders_by_poll() -> Callable[[float], bool]:
 
 
 def _orders_by_thread() -> Callable[[float], bool]:
-    """Waits for orders in a thread, which also ends the process when the gateway is gone."""
+    """Yield orders that a thread reads. The thread also ends the process when the gateway has ended."""
     _Input.buffer = PipeBuffer(os.fdopen(0, "rb", buffering=0, closefd=False), at_end=lambda: os._exit(0))
     return _Input.buffer.wait
 
 
 class _Input:
-    """Standard input where it is read by a thread, and the bytes of it that are not used yet."""
+    """Standard input read by a thread, with its unused bytes."""
 
     buffer: ClassVar[PipeBuffer | None] = None
     unread: ClassVar[bytearray] = bytearray()
 
 
 class _Alarm:
-    """Looks at the clock of the statement that runs, and ends the process when nobody is there to give more.
+    """Timer of the running statement that ends the process when the gateway does not answer.
 
-    Two threads that sleep: a statement costs them nothing, as the kernel keeps its time.
+    Two sleeping threads: a statement has no overhead, because the kernel counts its time.
     """
 
     def __init__(self) -> None:
         self._clock = SystemClock()
         self._watch: StatementWatch | None = None
-        # In every thread, those of the library too: the alarm wakes the one that waits for it, and interrupts no system call.
+        # In all threads, those of the library too: the alarm wakes the thread that waits for it, and interrupts no system call.
         self._change = Condition()
         if not _HAS_ALARM:
             Thread(target=self._nag_by_thread, daemon=True).start()
@@ -154,7 +156,7 @@ class _Alarm:
 
     @contextlib.contextmanager
     def set(self, seconds: float) -> Iterator[StatementWatch]:
-        """For one statement, which may take this long."""
+        """Set the timer for one statement with this limit."""
         self._watch = watch = StatementWatch(clock=self._clock, deadline=self._clock.monotonic() + seconds)
         if _HAS_ALARM:
             signal.setitimer(signal.ITIMER_REAL, max(seconds, _NAG_S), _NAG_S)
@@ -175,7 +177,7 @@ class _Alarm:
                 watch.nag()
 
     def _nag_by_thread(self) -> None:
-        """Nags where the kernel has no timers for processes: a thread looks at the clock while a statement runs."""
+        """Check the time from a thread while a statement runs, on kernels without timers for processes."""
         while True:
             with self._change:
                 watch = self._watch
@@ -194,7 +196,7 @@ def _end_with_the_gateway() -> None:
     os._exit(0)
 
 
-def _obeyed(engine: FileModule, order: Order, watch: StatementWatch, answers: int) -> Success | Failed:
+def _execute(engine: FileModule, order: Order, watch: StatementWatch, answers: int) -> Success | Failed:
     statement = order.statement
     result: Success | Failed
     if order.operation == "change":
@@ -258,7 +260,9 @@ def _written(result: Success | Failed, order: Order) -> bytes:
 
 
 def _bound_memory(more: int, used: int) -> int:
-    """Allow at most `more` bytes of address space besides those in use. Return at how many the process should end by itself; 0: unknown."""
+    """Allow at most `more` bytes of address space besides those in use. Return the size at which the process should end, or 0 if
+    unknown.
+    """
     if not used or _resource is None:
         return 0
     with contextlib.suppress(OSError, ValueError):
@@ -267,7 +271,7 @@ def _bound_memory(more: int, used: int) -> int:
 
 
 def _memory_reader() -> Callable[[], int]:
-    """Return a function for the bytes of address space in use (Linux: proc(5), statm), which returns 0 where the system does not say."""
+    """Return a function for the bytes of address space in use (Linux: proc(5), statm), which returns 0 if the system has no such number."""
     try:
         statm, page = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC), os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):

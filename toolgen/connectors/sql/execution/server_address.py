@@ -18,7 +18,9 @@ _MAX_ADDRESSES = 8
 
 
 class Reach:
-    """`permit` None lets every address through: for a reader of a schema, which the operator starts by hand."""
+    """Resolver of a server's addresses and password. `permit` None permits every address: for a schema reader, which the operator starts
+    by hand.
+    """
 
     def __init__(
         self,
@@ -34,11 +36,11 @@ class Reach:
         self._resolver = resolver
 
     async def password(self) -> Secret | None:
-        """Raises `SecretError` when there should be one and it cannot be had."""
+        """Return the password. Raises `SecretError` when it is configured and cannot be resolved."""
         return await self._secrets.fetch(self._password) if self._password is not None else None
 
     async def addresses(self, location: ServerLocation) -> Sequence[str]:
-        """Every address of the server, each of them permitted; none for a Unix socket, which is a file of this machine.
+        """Return all addresses of the server, each permitted; none for a Unix socket, which is a local file.
 
         Raises `EgressRefusal`, and `OSError` when the name has no address.
         """

@@ -1,4 +1,4 @@
-"""Statements on pooled sessions of PostgreSQL and MySQL: bounded in time as a whole, with one error for a lost server."""
+"""Statements on pooled sessions of PostgreSQL and MySQL: limited in total time, with one error for a lost server."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from toolgen.model.result import Delivery, Error, Failed, Success
 
 __all__ = ["AnswerTooLargeError", "DatabaseUnreachableError", "SessionPool", "most_received"]
 
-_WAIT_S: Final = 1.0  # for a session while all are in use
-_GRACE_S: Final = 1.0  # beyond the statement's own time, which the server keeps
+_WAIT_S: Final = 1.0  # seconds to wait for a session while all are in use
+_GRACE_S: Final = 1.0  # seconds in addition to the statement's own limit, which the server enforces
 _RETRY_S: Final = 1.0
-_SLACK: Final = 8_000_000  # bytes: a row may hold more than is given of it, but not any amount
+_SLACK: Final = 8_000_000  # bytes: a row may be larger than the returned part, but not without limit
 
 
 class AnswerTooLargeError(Exception):
-    """The server sends more than is read of one answer. What is left of it is on its way, so the connection is of no use."""
+    """Answer over the size limit. The rest of it is still arriving, so the connection must be discarded."""
 
 
 def most_received(statement: Statement) -> int:
-    """Number of bytes that a server may send at once of what is cut to the statement's limits afterwards."""
+    """Return the number of bytes that a server may send at once, before the data is cut to the statement's limits."""
     return 4 * statement.max_bytes + _SLACK
 
 
 class DatabaseUnreachableError(Exception):
-    """No session could be made. `reason` and `suggestion` are our own words, for the caller and the operator."""
+    """Failure to open a session. `reason` and `suggestion` are our own words, for the caller and the operator."""
 
     def __init__(self, reason: str, suggestion: str = "") -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ class DatabaseUnreachableError(Exception):
 
 
 class SessionPool(Generic[C]):
-    """The sessions of one source. The pool is made at the first statement: it belongs to the loop that runs it."""
+    """Sessions of one source. The pool is made at the first statement, because it belongs to the event loop of that statement."""
 
     def __init__(self, driver: Driver[C], location: ServerLocation, clock: Clock, *, wait_s: float = _WAIT_S) -> None:
         self._driver = driver
@@ -81,22 +81,22 @@ class SessionPool(Generic[C]):
             return failed(
                 "response_too_large",
                 f"one row of the answer has more than {most_received(statement) // 1_000_000} MB",
-                "select less of it, for example with substr, or fewer rows in an aggregate",
+                "select a smaller part, for example with substr, or fewer rows in an aggregate",
                 Delivery(sql=statement.sql),
             )
         except TimeoutError:
             return timed_out(statement)
         except lost:
-            # Whatever ended it may be the statement itself: what made a server give up is not to be sent again as it is.
+            # The statement itself may have ended the connection, so it must not be sent again unchanged.
             return failed(
                 "upstream_error",
                 "the database ended the connection while the statement ran",
-                "ask for less in one statement; if a small one fails too, tell the operator",
+                "send a smaller statement; if that fails too, tell the operator",
                 Delivery(sql=statement.sql),
             )
 
     async def close(self) -> None:
-        """Closes what is idle."""
+        """Close idle sessions."""
         if self._pool is not None:
             await self._pool.close()
 

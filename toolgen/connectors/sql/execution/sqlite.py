@@ -1,4 +1,4 @@
-"""SQLite: a file, opened read-only unless a statement changes it; what it says of a failure is put in our own words."""
+"""SQLite: a file, opened read-only unless a statement changes it; its errors are replaced by our own messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from toolgen.connectors.sql.execution.engine_errors import (
     UNKNOWN,
     Reason,
     failed,
+    failure_with_advice,
     not_a_change,
     not_a_query,
     timed_out,
-    told,
 )
 from toolgen.connectors.sql.execution.result_rows import AnswerColumn, RowCollector
 from toolgen.connectors.sql.execution.sqlite_session import MAX_VALUE_LENGTH, CachedConnection, writer
@@ -30,11 +30,11 @@ __all__ = ["EXPLAIN", "MEMORY", "change", "query", "rest"]
 
 EXPLAIN: Final = "EXPLAIN QUERY PLAN "
 MEMORY: Final = 256 * 2**20
-"""Bytes that statements may take."""
+"""Maximum bytes of memory for statements."""
 
 _READER: Final = CachedConnection()
 
-# What SQLite says begins like this; what follows may quote values of the data, so only our own words go on.
+# Starts of SQLite's messages. The rest may quote values of the data, so only our own messages are passed on.
 _REASONS: Final = (
     ("no such function", Reason("a function is not built into this database", "compute it another way", ("function",))),
     (
@@ -43,9 +43,18 @@ _REASONS: Final = (
             "a function was called with the wrong number of arguments", "check the function's arguments", ("function",)
         ),
     ),
-    ("misuse of aggregate", Reason("an aggregate stands where it may not", "use HAVING, or a subquery", ("grouping",))),
-    ("misuse of window function", Reason("a window function stands where it may not", "use a subquery", ("grouping",))),
-    ("misuse of aliased window", Reason("a window function stands where it may not", "use a subquery", ("grouping",))),
+    (
+        "misuse of aggregate",
+        Reason("an aggregate is not allowed in its place", "use HAVING, or a subquery", ("grouping",)),
+    ),
+    (
+        "misuse of window function",
+        Reason("a window function is not allowed in its place", "use a subquery", ("grouping",)),
+    ),
+    (
+        "misuse of aliased window",
+        Reason("a window function is not allowed in its place", "use a subquery", ("grouping",)),
+    ),
     ("ambiguous column name", Reason("a column name is ambiguous", "write table.column")),
     ("malformed JSON", Reason("a value is not JSON", "filter with json_valid first")),
     ("JSON path error", Reason("a JSON path is malformed", "write paths like '$.name'")),
@@ -63,46 +72,46 @@ _REASONS: Final = (
         "ORDER BY term",
         Reason("an ORDER BY term does not match a column of the result", "order by a column of the result"),
     ),
-    ("row value misused", Reason("a row value stands where one value belongs", "compare columns one by one")),
+    ("row value misused", Reason("a row value is used in the place of a single value", "compare columns one by one")),
 )
 _UNDECLARED: Final = Reason(
-    "the database would not do something the statement did not declare",
-    "if its tables changed, the operator runs `toolgen build` again; otherwise write the statement more simply",
+    "the database refused an action that the statement did not declare",
+    "if its tables changed, the operator should run `toolgen build` again; otherwise simplify the statement",
 )
 _TERM: Final = re.compile(r"\d+(st|nd|rd|th) (ORDER|GROUP) BY term")
 _NO_VALUE: Final = Reason(
-    "SQLite has no such value: an integer has 64 bits, and a text no half of a surrogate pair", "send another value"
+    "SQLite cannot store the value: an integer has 64 bits, and a text has no unpaired surrogates", "send another value"
 )
-_NO_TERM: Final = Reason("a number in ORDER BY or GROUP BY is no column of the result", "name the column")
+_NO_TERM: Final = Reason("a number in ORDER BY or GROUP BY is not a column of the result", "name the column")
 
 
 def rest() -> None:
-    """No statement came for a while: from here on nothing of the file is held."""
+    """Close the cached connection after a time without statements."""
     _READER.close()
 
 
 def query(path: Path, statement: Statement, prefix: str, watch: StatementWatch) -> Success | Failed:
-    """The statement's rows, or its plan, in a transaction of its own. `prefix`: that of the dialect's EXPLAIN, or ""."""
+    """Return the statement's rows, or its plan, in a separate transaction. `prefix` is the dialect's EXPLAIN, or ""."""
     try:
         with _READER.session(path, statement, watch) as connection:
             return _read(connection, prefix, statement)
     except sqlite3.Error as error:
         return _explained(error, statement, watch)
     except (OverflowError, UnicodeEncodeError):
-        return told(_NO_VALUE, statement)
+        return failure_with_advice(_NO_VALUE, statement)
 
 
 def change(path: Path, change: CommitState, watch: StatementWatch, committing: Callable[[], None]) -> Success | Failed:
-    """Makes the change. `committing` is called when from here on only the commit's answer says whether it was made."""
+    """Make the change. `committing` is called at the point after which only the reply to the commit shows if the change was made."""
     statement = change.statement
     try:
         with writer(path, statement, watch) as connection:
             return _write(connection, change, watch, committing)
     except sqlite3.Error as error:
-        change.committing = False  # the library says so itself
+        change.committing = False  # the library reports that itself
         return _explained(error, statement, watch)
     except (OverflowError, UnicodeEncodeError):
-        return told(_NO_VALUE, statement)
+        return failure_with_advice(_NO_VALUE, statement)
 
 
 def _read(connection: sqlite3.Connection, prefix: str, statement: Statement) -> Success | Failed:
@@ -122,16 +131,16 @@ def _read(connection: sqlite3.Connection, prefix: str, statement: Statement) -> 
 def _write(
     connection: sqlite3.Connection, change: CommitState, watch: StatementWatch, committing: Callable[[], None]
 ) -> Success | Failed:
-    """Rolled back by closing the connection wherever it is not committed."""
+    """Make the change in a transaction. Closing the connection rolls it back unless it is committed."""
     statement = change.statement
-    # Said here, because a table may say of its own keys that what stands in the way of a new row is deleted, or the row left out.
+    # Stated explicitly, because a table's own key may delete conflicting rows or skip the new row.
     kind, _, rest = statement.sql.partition(" ")
     spoken = f"{kind} {'' if statement.writes == 'delete' else 'OR ABORT '}{rest}"
     cursor = connection.execute(spoken, statement.parameters)
     if cursor.description is not None:
         return not_a_change(statement)
     rows = cursor.rowcount
-    # With what triggers and foreign keys changed: https://www.sqlite.org/c3ref/total_changes.html
+    # Including rows changed by triggers and foreign keys: https://www.sqlite.org/c3ref/total_changes.html
     everything = connection.total_changes
     uncounted = [Cascade(on=statement.writes, by="what SQLite counted")] if everything > rows else []
     if refused := change.cascading(uncounted) or change.refused(max(rows, everything)):
@@ -146,7 +155,7 @@ def _write(
 
 
 def _explained(error: sqlite3.Error, statement: Statement, watch: StatementWatch) -> Failed:
-    """Our own words for what SQLite said: its text may quote the data, so it goes no further."""
+    """Return our own message for an error of SQLite, because its text may quote the data."""
     code = getattr(error, "sqlite_errorname", "")
     delivery = Delivery(sql=statement.sql)
     if watch.stop() or code == "SQLITE_INTERRUPT":
@@ -160,9 +169,9 @@ def _explained(error: sqlite3.Error, statement: Statement, watch: StatementWatch
                 delivery,
             )
         case "SQLITE_AUTH":
-            return told(_UNDECLARED, statement)
+            return failure_with_advice(_UNDECLARED, statement)
         case _ if code.startswith("SQLITE_CONSTRAINT"):
-            return told(BROKEN_RULE, statement)
+            return failure_with_advice(BROKEN_RULE, statement)
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
             return failed("upstream_error", "the database is busy", "try again", delivery)
         case "SQLITE_CANTOPEN" | "SQLITE_NOTADB" | "SQLITE_CORRUPT" | "SQLITE_IOERR":
@@ -172,8 +181,8 @@ def _explained(error: sqlite3.Error, statement: Statement, watch: StatementWatch
     text = str(error)
     for beginning, reason in _REASONS:
         if text.startswith(beginning):
-            return told(reason, statement)
+            return failure_with_advice(reason, statement)
     if _TERM.match(text):
-        return told(_NO_TERM, statement)
+        return failure_with_advice(_NO_TERM, statement)
     own_fault = code == "SQLITE_ERROR" or isinstance(error, sqlite3.ProgrammingError)
-    return told(UNKNOWN._replace(code="sql_failed") if own_fault else UNKNOWN, statement)
+    return failure_with_advice(UNKNOWN._replace(code="sql_failed") if own_fault else UNKNOWN, statement)

@@ -1,6 +1,7 @@
-"""A session of SQLite: a transaction that may do exactly what one statement declared, for as long as it was given.
+"""Session of SQLite: a transaction that permits exactly the declared actions of one statement, for a limited time.
 
-The guard has already refused everything else; a session refuses it again, with the database's own means: https://www.sqlite.org/security.html
+The guard has already refused all other actions; the session refuses them again with SQLite's own means:
+https://www.sqlite.org/security.html
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from toolgen.model.call import Statement
 
 __all__ = ["MAX_VALUE_LENGTH", "CachedConnection", "writer"]
 
-_STEPS = 2_000  # virtual machine instructions between two looks at the clock: well below a millisecond
-# Bytes a value may have while the statement computes: hundreds of columns of it are still a bounded row.
+_STEPS = 2_000  # virtual machine instructions between two checks of the time: well below a millisecond
+# Maximum bytes of a value during execution: a row with hundreds of such columns is still limited.
 MAX_VALUE_LENGTH = 262_144
 _TABLE_FUNCTIONS = ("json_each", "json_tree")
-# What operators and keywords are called when the authorizer is asked about them.
+# Names of operators and keywords in calls of the authorizer.
 _OPERATORS = frozenset({"like", "glob", "->", "->>", "current_date", "current_time", "current_timestamp"})
 
 _WRITES = {"insert": sqlite3.SQLITE_INSERT, "update": sqlite3.SQLITE_UPDATE, "delete": sqlite3.SQLITE_DELETE}
@@ -69,7 +70,7 @@ class _Footprint(Struct):
     def note(
         self, action: int, first: str | None, second: str | None, _database: str | None, source: str | None
     ) -> int:
-        """An authorizer that allows everything and writes down what was asked."""
+        """Allow every action and record it."""
         if action == sqlite3.SQLITE_READ:
             self.columns.add(((first or "").lower(), (second or "").lower()))
             self.tables.add((first or "").lower())
@@ -81,12 +82,12 @@ class _Footprint(Struct):
 
 
 class CachedConnection:
-    """The connection of the last query, for the next one on the same file: most of what opening one takes is reading the schema.
+    """Connection of the last query, reused for the next one on the same file, because opening one mostly means reading the schema.
 
     No transaction is open between two queries, and each statement has its own authorizer, which is kept for an equal statement under the
     same schema. The connection is closed after an error, and when the file has been replaced or written to. With a write-ahead log it is
-    never kept, because an open connection keeps others from ending the log. After a statement that declared table functions it is closed
-    too: the next statement may not have declared them.
+    never kept, because an open connection prevents others from removing the log. After a statement with table functions it is closed too:
+    the next statement may not have declared them.
     """
 
     def __init__(self) -> None:
@@ -99,7 +100,7 @@ class CachedConnection:
 
     @contextlib.contextmanager
     def session(self, path: Path, statement: Statement, watch: StatementWatch) -> Iterator[sqlite3.Connection]:
-        """A connection inside a transaction that reads, ready for `statement` and nothing else. Raises `sqlite3.Error`."""
+        """Return a connection inside a read transaction that permits only `statement`. Raises `sqlite3.Error`."""
         file = (path, _busy_s(statement), *_state(path))
         connection = self._connection
         if connection is None or file != self._file:
@@ -109,7 +110,7 @@ class CachedConnection:
         try:
             connection.set_progress_handler(watch.stop, _STEPS)
             connection.execute("BEGIN")
-            # https://www.sqlite.org/pragma.html#pragma_schema_version: another one after each change of the schema.
+            # https://www.sqlite.org/pragma.html#pragma_schema_version: the number changes with the schema.
             version = connection.execute("PRAGMA schema_version").fetchone()[0]
             if version != self._version:
                 self._kinds, self._version = _kinds(connection), version
@@ -129,7 +130,7 @@ class CachedConnection:
     def _authorizer(self, connection: sqlite3.Connection, statement: Statement) -> _Authorizer:
         if not statement.functions.isdisjoint(_TABLE_FUNCTIONS):
             return _authorizer_of(connection, statement, self._kinds)
-        key = (statement.tables, statement.columns, statement.functions)  # all that an authorizer of a query depends on
+        key = (statement.tables, statement.columns, statement.functions)  # all inputs of the authorizer of a query
         found = self._authorizers.get(key)
         if found is None:
             if len(self._authorizers) >= _MAX_AUTHORIZERS:
@@ -144,17 +145,17 @@ class CachedConnection:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Another one for another file under this name, and after its bytes were changed. A change in a write-ahead log SQLite sees itself."""
+    """Return a value that changes when the file is replaced or written to. SQLite itself detects changes in a write-ahead log."""
     try:
         found = path.stat()
     except OSError:
-        return ()  # it cannot be opened either
+        return ()  # opening it will fail too
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @contextlib.contextmanager
 def writer(path: Path, statement: Statement, watch: StatementWatch) -> Iterator[sqlite3.Connection]:
-    """A connection of its own, inside a transaction, ready for `statement` and nothing else. Raises `sqlite3.Error`."""
+    """Return a separate connection inside a transaction that permits only `statement`. Raises `sqlite3.Error`."""
     connection = _opened(path, statement, watch)
     try:
         connection.execute("PRAGMA query_only=OFF")
@@ -169,7 +170,7 @@ def writer(path: Path, statement: Statement, watch: StatementWatch) -> Iterator[
 
 
 def _opened(path: Path, statement: Statement, watch: StatementWatch) -> sqlite3.Connection:
-    """A connection with every limit set. Raises `sqlite3.Error` when the file is not a database that can be opened."""
+    """Return a connection with every limit set. Raises `sqlite3.Error` when the file is not a readable database."""
     uri = f"{path.absolute().as_uri()}?mode={'rw' if statement.writes else 'ro'}"
     connection = sqlite3.connect(
         uri,
@@ -193,12 +194,12 @@ def _opened(path: Path, statement: Statement, watch: StatementWatch) -> sqlite3.
 
 
 def _busy_s(statement: Statement) -> float:
-    """Seconds that it waits for somebody else's lock."""
+    """Return the seconds to wait for a lock of another process."""
     return min(statement.timeout_s, 5.0)
 
 
 def _kinds(connection: sqlite3.Connection) -> dict[str, str]:
-    """Of each table and view of the file, by its name in lower case: which of both it is."""
+    """Return the kind of each table and view of the file, by its name in lower case."""
     schema = "SELECT name, type FROM main.sqlite_schema WHERE type IN ('table', 'view')"
     return {name.lower(): kind for name, kind in connection.execute(schema)}
 
@@ -208,7 +209,7 @@ def _authorizer_of(connection: sqlite3.Connection, statement: Statement, kinds: 
     tables = {name.lower() for name in statement.tables}
     below = _below(connection, [name for name in tables if kinds.get(name) == "view"])
     if any(name in statement.functions for name in _TABLE_FUNCTIONS):
-        # Their first use declares them, which asks for writes; so that happens before there is anybody to ask.
+        # Their first use declares them, which requires writes; so that happens before the authorizer is set.
         for name in _TABLE_FUNCTIONS:
             connection.execute(f"SELECT 1 FROM {name}('[]')")  # noqa: S608  one of two constants
     around = _around(connection, statement)
@@ -236,7 +237,7 @@ def _around(connection: sqlite3.Connection, statement: Statement) -> frozenset[_
             "delete": f"DELETE FROM main.{name} WHERE 0",  # noqa: S608  the database's own name, quoted
         }[statement.writes]
         connection.set_authorizer(note)
-        with contextlib.suppress(sqlite3.Error):  # then nothing more is allowed, and the statement says what is wrong
+        with contextlib.suppress(sqlite3.Error):  # then nothing more is allowed, and the statement reports the error
             connection.execute(f"EXPLAIN {bare}").close()
         connection.set_authorizer(None)
     return frozenset(asked)
@@ -265,7 +266,8 @@ def _authorizer(
 
     def may_read(table: str, column: str, source: str) -> bool:
         if not column:
-            # Rows are counted and nothing is read. Common table expressions are asked about by name here; base tables are known by theirs.
+            # Rows are counted without reading a column. SQLite asks about common table expressions by name here, and about base tables by
+            # theirs.
             return (
                 table in tables or table in below.tables or (table not in physical and not table.startswith("sqlite_"))
             )
@@ -279,7 +281,7 @@ def _authorizer(
     writes = _WRITES.get(statement.writes)
 
     def may_write(table: str, column: str, source: str) -> bool:
-        """Its own table alone; what a trigger would change elsewhere is asked with the trigger's name in `source`."""
+        """Return True for the statement's own table. Changes by a trigger in other tables come with the trigger's name in `source`."""
         return not source and table in tables and (not column or f"{table}.{column}" in columns)
 
     def authorize(action: int, first: str | None, second: str | None, _database: str | None, source: str | None) -> int:

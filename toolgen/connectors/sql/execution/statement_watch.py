@@ -1,4 +1,4 @@
-"""Timeout of a running statement. Engines that poll ask `stop`; for the others `nag` calls their interrupt."""
+"""Timeout of a running statement. Engines that poll call `stop`; for the others `nag` calls their interrupt."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ __all__ = ["StatementWatch"]
 
 
 class StatementWatch(Struct, kw_only=True):
-    """Shared by the thread that runs a statement and the one that looks at the clock.
+    """Watch shared by the thread that runs a statement and the one that checks the time.
 
-    An engine that cannot be asked to look now and then leaves an `interrupt`, which is called when it must stop.
+    An engine that cannot poll registers an `interrupt`, which is called when the statement must stop.
     """
 
     clock: Clock
-    deadline: float  # of clock.monotonic()
+    deadline: float  # time of clock.monotonic()
     _interrupt: Callable[[], None] | None = None
     _lock: Lock = field(default_factory=Lock)
 
     def stop(self) -> bool:
-        """True when the statement must end now."""
+        """Return True when the statement must end now."""
         return self.clock.monotonic() >= self.deadline
 
     def interruptible(self, interrupt: Callable[[], None] | None) -> None:
-        """From here on `nag` calls this; None: it must not be called any more."""
+        """Register the function that `nag` calls; None removes it."""
         with self._lock:
             self._interrupt = interrupt
 
     def nag(self) -> None:
-        """Called now and then after the time is up: an interruption that comes between two steps of an engine is lost on it."""
+        """Interrupt the engine; called repeatedly after the time is up, because an engine ignores an interruption between two steps."""
         with self._lock:
             if self.stop() and self._interrupt is not None:
                 self._interrupt()

@@ -1,4 +1,4 @@
-"""Descriptions of tables: which there are, and what each has, of the part of a database that a caller may see."""
+"""Descriptions of tables: the list of tables, and the content of each, for the part of a database that a caller may see."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MAX_REFERRING: Final = 40
 
 
 def list_tables(database: Database | None, arguments: JsonObject = _NO_ARGUMENTS) -> Success | Failed:
-    """The tables that may be seen and whose names fit a pattern, a page of them, with how many columns of each may be."""
+    """Return a page of the visible tables whose names match a pattern, with the number of visible columns."""
     if database is None:
-        return failed("internal", "nothing said which tables may be seen", "")
+        return failed("internal", "no stage decided which tables are visible", "")
     pattern, limit, cursor = arguments.get("pattern"), arguments.get("limit"), arguments.get("cursor")
     if cursor is not None and not (isinstance(cursor, str) and cursor.isdecimal() and len(cursor) < 10):
-        return failed("validation", "cursor must be what meta.next_cursor said", "leave it out for the first page")
+        return failed("validation", "cursor must be a value of meta.next_cursor", "leave it out for the first page")
     wanted = pattern.lower() if isinstance(pattern, str) else ""
     named = [table for table in database.tables if _is_like(wanted, _name(table).lower())]
     begin, most = int(cursor) if isinstance(cursor, str) else 0, limit if isinstance(limit, int) else _PAGE
@@ -41,7 +41,7 @@ def list_tables(database: Database | None, arguments: JsonObject = _NO_ARGUMENTS
 
 
 def _is_like(pattern: str, name: str) -> bool:
-    """True if a name has the pattern as a part or, where that has `*` or `?`, is like it as a whole."""
+    """Return True if a name contains the pattern or, for a pattern with `*` or `?`, matches it completely."""
     if not any(sign in pattern for sign in "*?"):
         return pattern in name
     at, place, star, tried = 0, 0, -1, 0
@@ -75,7 +75,7 @@ def _listed(table: Table) -> dict[str, Json]:
 def describe_table(database: Database | None, asked: Json) -> Success | Failed:
     """Describe a table, or several with commas between their names. A table that the caller may not see is answered as missing."""
     if database is None:
-        return failed("internal", "nothing said which tables may be seen", "")
+        return failed("internal", "no stage decided which tables are visible", "")
     if isinstance(asked, str) and "," in asked and isinstance(one := _one_table(database, asked), Failed):
         names = list(dict.fromkeys(name for part in asked.split(",") if (name := part.strip())))
         if len(names) > _MAX_DESCRIBED:
@@ -105,7 +105,7 @@ def _one_table(database: Database, asked: Json) -> Table | Failed:
 
 
 def _described(table: Table, database: Database) -> dict[str, Json]:
-    """All about a table; what is empty is left out."""
+    """Return the complete description of a table without empty parts."""
     described: dict[str, Json] = {
         "name": _name(table),
         "kind": "view" if table.view else "table",
@@ -127,7 +127,7 @@ def _described(table: Table, database: Database) -> dict[str, Json]:
 
 
 def _column(column: Column, table: Table) -> Json:
-    """A column; what is usual is left out: it takes null, and may be changed wherever any column may."""
+    """Return the description of a column without defaults: nullable, and changeable if other columns are."""
     told: dict[str, Json] = {"name": column.name, "type": column.type}
     if not column.nullable:
         told["nullable"] = False
@@ -143,7 +143,7 @@ def _column(column: Column, table: Table) -> Json:
 
 
 def _referred(table: Table, database: Database) -> dict[str, Json]:
-    """By column, the columns of other tables that refer to it: of those in this part of the database."""
+    """Return the visible columns of other tables that refer to each column."""
     own = f"{_name(table)}."
     found: dict[str, list[Json]] = {}
     for other in database.tables:
@@ -154,7 +154,7 @@ def _referred(table: Table, database: Database) -> dict[str, Json]:
 
 
 def with_estimate(described: Success, counted: Success) -> Success:
-    """The description of a table with about how many rows it has, where the database says."""
+    """Return the description of a table with the approximate number of rows, if the database has an estimate."""
     table: Any = described.data
     rows: Any = counted.data
     number = rows["rows"][0][0] if rows["rows"] and rows["rows"][0] else None

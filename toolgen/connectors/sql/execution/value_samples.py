@@ -1,4 +1,4 @@
-"""Samples of a table's values: their shapes, or whole values only if the policy allows it and several rows share each value."""
+"""Samples of a table's values: their shapes, or complete values only if the policy allows it and several rows share each value."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["shape", "with_samples"]
 _MAX_LENGTH: Final = 24  # characters of a shape
 _MAX_SHAPES: Final = 3
 _MAX_VALUES: Final = 8
-_SHARED_BY: Final = 3  # rows, at least: a value that fewer have may be about one of them
+_SHARED_BY: Final = 3  # minimum rows of a value: a rarer value may be about one of the rows
 _MAX_VALUE_LENGTH: Final = 64
 
 
 def with_samples(described: Success, read: Success, sampling: Sampling) -> Success:
-    """The description of a table with `samples` at each column that was read and has a value."""
+    """Return the description of a table with `samples` at each column that was read and has a value."""
     table: Any = described.data
     rows: Any = read.data
     samples: dict[str, list[Json]] = {}
@@ -41,7 +41,9 @@ def with_samples(described: Success, read: Success, sampling: Sampling) -> Succe
 
 
 def shape(text: str) -> str:
-    """Letters as a and A, digits as 9, ASCII punctuation and spaces as they are, anything else as ?; cut at 24 characters."""
+    """Return the shape of a text: letters as a and A, digits as 9, ASCII punctuation and spaces unchanged, others as ?; cut at 24
+    characters.
+    """
     cut = text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1]
     return "".join(map(_kind, cut)) + ("…" if len(cut) < len(text) else "")
 
@@ -59,7 +61,7 @@ def _kind(character: str) -> str:
 
 
 def _text(value: Json) -> str | None:
-    """A scalar as text. Null says nothing of a shape; a document or bytes have none."""
+    """Return a scalar as text, or None for null, documents and bytes, which have no shape."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -85,7 +87,7 @@ def _shown(values: list[str], shows: str, kind: str) -> list[str]:
     ):
         return [value for value, _ in counted.most_common()]
     if counted.keys() <= {"true", "false"}:
-        return []  # the length of these shapes would be their value
+        return []  # the length of these shapes would reveal their value
     if _SAYS_ITSELF.match(kind):
-        return []  # 9999-99-99 says no more than the type
+        return []  # 9999-99-99 adds nothing to the type
     return [text for text, _ in Counter(map(shape, values)).most_common(_MAX_SHAPES)]

@@ -6,5 +6,5 @@ try:
     import sqlglot  # noqa: F401 - what every module here reads SQL with
 except ImportError as error:
     raise ConfigError(
-        "what reads SQL is not installed", suggestion='install it with: pip install "toolgen[sql]"'
+        "the SQL parser is not installed", suggestion='install it with: pip install "toolgen[sql]"'
     ) from error

@@ -1,7 +1,7 @@
-"""Kinds of values that attributes in row filters may have: those of the columns that they are compared with.
+"""Kinds of values of attributes in row filters: those of the columns that they are compared with.
 
-Every engine compares values of two kinds in its own way. MySQL and MariaDB compare text with a number as numbers, and text that
-is none as 0: `tenant = 0` finds every tenant with a name. SQLite makes `'1'` of true where a column is text, DuckDB makes text of numbers.
+Engines compare values of two kinds differently. MySQL and MariaDB compare text with a number as numbers, and other text as 0: `tenant = 0`
+finds every tenant with a name. SQLite converts true to `'1'` for a text column, DuckDB converts numbers to text.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _NUMERIC = re.compile(
 )
 _TEXTUAL = re.compile("char|clob|text", re.IGNORECASE)
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})\Z")
-# What counts or measures a text, by the names that functions keep in what was parsed.
+# Functions that count or measure a text, by the names that they keep after parsing.
 _MEASURES = frozenset({"length", "char_length", "character_length", "octet_length", "bit_length"})
 
 
 class Misfit(Struct, frozen=True, kw_only=True):
-    """An attribute that is of another kind than what a filter compares it with: no value that could be compared."""
+    """Attribute with another kind than the values that a filter compares it with, so that no value can be compared."""
 
     kind: str
     wanted: frozenset[str]
@@ -91,7 +91,7 @@ def kind_of(value: object) -> str:
 
 
 def _kind_of_type(type_: str, dialect: DialectName) -> str:
-    """By what the engine calls the type of a column. SQLite's columns hold anything, by their affinity (datatype3.html, section 3.1)."""
+    """Return the kind of a column type. SQLite's columns contain any values, by their affinity (datatype3.html, section 3.1)."""
     if "[" in type_:
         return "text"
     if _TRUTH.match(type_):
@@ -106,7 +106,7 @@ def _kind_of_type(type_: str, dialect: DialectName) -> str:
 def _compared(
     condition: exp.Expr, types: Mapping[str, str], dialect: DialectName
 ) -> Iterator[tuple[int, frozenset[str]]]:
-    """Each attribute's number, and the kinds of what it is held against: an operator's other side, the other arguments of a function."""
+    """Yield the index of each attribute, and the kinds of the operator's other side or the other arguments of the function."""
     for column in condition.find_all(exp.Column):
         number = slot_number(column)
         if number is not None:
@@ -120,7 +120,7 @@ def _demanded(slot: exp.Expr, types: Mapping[str, str], dialect: DialectName) ->
             case exp.Paren():
                 pass
             case exp.Connector() | exp.Not() | exp.Where():
-                return frozenset({"truth"})  # it is a condition by itself
+                return frozenset({"truth"})  # it is a condition itself
             case exp.Cast():
                 kind = _kind_of_type(holder.to.sql(dialect), dialect)
                 return frozenset({"plain" if kind == "text" else kind})
@@ -136,7 +136,7 @@ def _demanded(slot: exp.Expr, types: Mapping[str, str], dialect: DialectName) ->
 
 
 def _kinds(node: exp.Expr, types: Mapping[str, str], dialect: DialectName) -> Iterator[str]:
-    """A literal is of its kind, a cast of its type's, anything else of the kinds of the columns in it."""
+    """Return the kinds of a node: of a literal its own, of a cast the type's, of anything else those of its columns."""
     match node:
         case exp.Literal():
             yield "text" if node.is_string else "number"

@@ -1,4 +1,4 @@
-"""Bound on a value of a statement: its size, and what one computation of it takes."""
+"""Bound on a value of a statement: its size, and the resources of one computation of it."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ NUMBER: Final = 40
 MAX_DIGITS: Final = 147_455
 """https://www.postgresql.org/docs/current/datatype-numeric.html#DATATYPE-NUMERIC-TABLE"""
 GATHERED: Final = 100_000
-"""Bytes that are assumed of a value gathered from rows, at least."""
+"""Minimum bytes that are assumed for a value aggregated from rows."""
 MAX_GATHERED: Final = 10
-"""Values as large as they come that are assumed in one: rows are interrupted."""
-_UNKNOWN: Final = 20_000.0  # in place of a number that nothing bounds
+"""Assumed number of values of maximum size in one aggregated value: the engine can be interrupted between rows."""
+_UNKNOWN: Final = 20_000.0  # assumed for a number without a bound
 
 
 class Bound(NamedTuple):
     """Bound on a value: its bytes, and the work and memory of one computation of it, in nanoseconds and bytes.
 
-    `depth`: brackets that open in it. `large`: gathered from rows, and bounded while it is. `digits`: of the numbers with an
-    exponent in a text, when they are written out. `json`: a document. `built`: put together by the statement, and not as a table has it.
-    `element`: size of the largest value in a gathered list; negative if it is not known. `fixed`: a number of a type with a fixed size.
-    `wild`: the statement or a parameter may have put a sign of LIKE into it, `%`, `_` or a backslash.
+    `depth`: nested brackets in it. `large`: aggregated from rows, with a bound during aggregation. `digits`: digits of the numbers with an
+    exponent in a text, written out. `json`: a document. `built`: computed by the statement, not a stored value. `element`: size of the
+    largest value in an aggregated list; negative if unknown. `fixed`: a number of a type with a fixed size. `wild`: the statement or a
+    parameter may have inserted a sign of LIKE, `%`, `_` or a backslash.
     """
 
     size: float
@@ -63,7 +63,7 @@ class Bound(NamedTuple):
     wild: bool = False
 
     def merged(self, other: Bound) -> Bound:
-        """The larger of both in each respect."""
+        """Return the larger bound in each respect."""
         return Bound(
             max(self.size, other.size),
             max(self.work, other.work),
@@ -110,12 +110,12 @@ _FIXED: Final = frozenset(
 _OF_FIXED: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.Case, exp.If)
 """What has a number of a fixed size if all of its operands are such numbers; engines fail where it does not fit."""
 _LISTING: Final = frozenset({"array_agg", "range_agg", "range_intersect_agg"})
-_LIMITS: Final = frozenset({"lower", "unnest", "upper"})  # of a range, which is made of its elements
+_LIMITS: Final = frozenset({"lower", "unnest", "upper"})  # a range consists of its elements
 _NUMBERS: Final = _FIXED | {exp.DType.DECIMAL}
 
 
 def narrowed(node: exp.Expr, value: Bound, values: Bounds) -> Bound:
-    """The bound on a computed value by its kind: one of the values that `array_agg` gathered, or a number that a text is converted to."""
+    """Return the bound on a computed value by its kind: one of the values that `array_agg` aggregated, or a number converted from text."""
     if not values:
         return value
     if isinstance(node, _OF_FIXED) and all(one.fixed for one in values):
@@ -139,7 +139,7 @@ def narrowed(node: exp.Expr, value: Bound, values: Bounds) -> Bound:
 
 
 def subtracts_numbers(node: exp.Expr) -> bool:
-    """Return True if one side of a minus is converted to a number: no list of keys is taken out of a document."""
+    """Return True if one side of a minus is converted to a number: it does not remove keys from a document."""
     return isinstance(node, exp.Sub) and any(
         isinstance(side, exp.Cast) and side.to.this in _NUMBERS for side in (node.this, node.expression)
     )
@@ -152,7 +152,7 @@ def bare(node: exp.Expr | None) -> exp.Expr | None:
 
 
 def written_number(node: exp.Expr | None) -> float:
-    """A number written out, or the largest that it can be; as many as nothing else bounds, for any other."""
+    """Return the number of a literal, or the largest value of a bounded expression; a large assumed number for any other."""
     if node is None:
         return 1
     if is_smallest(node):  # `least(level, 100)`
@@ -182,10 +182,10 @@ def called_name(node: exp.Expr) -> str:
 
 
 def megabytes(size: float) -> str:
-    """Bytes in words."""
+    """Return bytes as text."""
     return f"{size / 1e6:,.0f} MB" if size < 1e12 else "more than 1,000,000 MB"
 
 
 def seconds(work: float) -> str:
-    """Nanoseconds in words."""
+    """Return nanoseconds as text."""
     return f"{work / 1e9:,.1f} s" if work < 1e14 else "more than 100,000 s"

@@ -1,4 +1,4 @@
-"""SQL guard of calls: statements and descriptions that tools of a database ask for, or statements of a reviewer."""
+"""SQL guard of calls: statements and descriptions requested by tools of a database, or statements of a reviewer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from toolgen.model.verdict import Deny
 
 __all__ = ["SqlGuard"]
 
-# Few, as they share the interpreter with the loop, and more than one, so that one slow statement does not hold up all others.
+# Few threads, because they share the interpreter with the event loop, and more than one, because one slow statement must not block all
+# others.
 _READERS: Final = ThreadPoolExecutor(max_workers=2, thread_name_prefix="sql-guard")
 
 _Inspected: TypeAlias = Statement | Database | DatabaseDescription | Deny
@@ -36,7 +37,7 @@ class SqlGuard:
     """Guard of calls to databases."""
 
     async def verdict(self, call: Call, *, database: Database, scope: SqlScope) -> _Inspected:
-        """Inspect a call without blocking others: a statement that was not inspected before is parsed in a thread."""
+        """Inspect a call without blocking others: a new statement is parsed in a thread."""
         inspect = partial(self.inspect, call, database=database, scope=scope)
         if _is_quick(call, database, scope):
             return inspect()
@@ -96,7 +97,7 @@ def _inspected(call: Call, database: Database, scope: SqlScope) -> _Inspected:
     assert isinstance(binding, SqlBinding)  # noqa: S101 - the stage asks of tools of databases alone
     match binding.operation:
         case "query" | "explain" | "change" | "named":
-            sql, parameters = _asked(call, binding)
+            sql, parameters = _statement_of(call, binding)
             if not isinstance(sql, str) or not isinstance(parameters, list):
                 return Deny(rule="sql:arguments", code="sql_refused", reason="sql must be text and parameters a list")
             attributes = _attributes_for(call.principal, scope)
@@ -124,7 +125,9 @@ def _inspected(call: Call, database: Database, scope: SqlScope) -> _Inspected:
 
 
 def _described(call: Call, database: Database, scope: SqlScope) -> Database | DatabaseDescription:
-    """Describe the database, with sample rows if the policy wants some. If rows may not be read, samples are left out without a refusal."""
+    """Describe the database, with sample rows if the policy requires them. If rows may not be read, samples are omitted without a
+    refusal.
+    """
     shown, table = visible(database, scope), call.arguments.get("table")
     sampling, attributes = None, _attributes_for(call.principal, scope)
     if not isinstance(attributes, Deny):
@@ -134,10 +137,10 @@ def _described(call: Call, database: Database, scope: SqlScope) -> Database | Da
     )
 
 
-def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:
-    """The statement and its values: the caller's own, or a named query's with the caller's arguments in place of its placeholders.
+def _statement_of(call: Call, binding: SqlBinding) -> tuple[Json, Json]:
+    """Return the statement and its values: the caller's own, or a named query's with the caller's arguments for its placeholders.
 
-    From here on there is no difference: whose text it is opens no table, column or row.
+    Later steps treat both alike: the author of the text has no influence on the open tables, columns and rows.
     """
     if binding.operation != "named":
         return call.arguments.get("sql"), call.arguments.get("parameters", [])
@@ -148,7 +151,7 @@ def _asked(call: Call, binding: SqlBinding) -> tuple[Json, Json]:
 
 
 def _declared_types(call: Call, binding: SqlBinding) -> tuple[str, ...]:
-    """The JSON type of each parameter of a named query, null left aside; empty for a statement of the caller's own."""
+    """Return the JSON type of each parameter of a named query, ignoring null; empty for a statement of the caller."""
     if binding.operation != "named":
         return ()
     declared = call.tool.input_schema.get("properties", {})
@@ -160,7 +163,7 @@ def _attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, objec
     """Return the attributes for row filters: the caller's, and those of the user it acts for, which must not contradict each other."""
     user = principal.on_behalf_of
     if user is None:
-        return _fitting(principal.attributes, scope)
+        return _checked_attributes(principal.attributes, scope)
     for name in row_attributes(scope):
         mine, theirs = principal.attributes.get(name), user.attributes.get(name)
         if mine is not None and theirs is not None and mine != theirs:
@@ -169,11 +172,13 @@ def _attributes_for(principal: Principal, scope: SqlScope) -> Mapping[str, objec
                 code="sql_refused",
                 reason=f"{principal.id} and {user.id} may not see the same rows: their attribute {name} differs",
             )
-    return _fitting({**principal.attributes, **user.attributes}, scope)
+    return _checked_attributes({**principal.attributes, **user.attributes}, scope)
 
 
-def _fitting(attributes: Mapping[str, Json], scope: SqlScope) -> Mapping[str, object]:
-    """The attributes with a misfit for each that is of another kind than what a filter compares it with: no filter takes one."""
+def _checked_attributes(attributes: Mapping[str, Json], scope: SqlScope) -> Mapping[str, object]:
+    """Return the attributes, with a misfit in place of each whose kind differs from the values that a filter compares it with. No filter
+    accepts a misfit.
+    """
     misfits = {
         name: Misfit(kind=kind_of(attributes[name]), wanted=kinds)
         for name, kinds in scope.compared.items()

@@ -1,8 +1,8 @@
-"""The guard for statements that change a table: one INSERT, UPDATE or DELETE, of one table, as narrow as the policy opens it.
+"""Guard for statements that change a table: one INSERT, UPDATE or DELETE of one table, within the limits of the policy.
 
-No join, no subquery, no RETURNING, no ON CONFLICT: nothing but values, the table's own columns and functions that compute. UPDATE and
-DELETE need a WHERE, which is asked of the rows the row filter lets through; INSERT names its columns and gets the filter's values from the
-principal. How many rows it touches is known only when it ran, so the executor counts them before it commits.
+No join, no subquery, no RETURNING, no ON CONFLICT: only values, the table's own columns and functions that compute. UPDATE and DELETE need
+a WHERE, which applies to the rows of the row filter; INSERT names its columns and gets the filter's values from the principal. The number
+of rows is known only after execution, so the executor counts them before the commit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def guard_change(
 
 
 def _counting(root: exp.Expr) -> exp.Expr | None:
-    """The query for how many rows an UPDATE or DELETE concerns, of a checked tree; None for an INSERT, which has its rows in it."""
+    """Return the query that counts the rows of an UPDATE or DELETE, from a checked tree; None for an INSERT, which contains its rows."""
     if isinstance(root, exp.Insert):
         return None
     where: exp.Expr = root.args["where"]
@@ -78,12 +78,12 @@ def _counting(root: exp.Expr) -> exp.Expr | None:
 
 
 class _Target(Struct, frozen=True, kw_only=True):
-    """The table a statement changes, and what the policy opens of it."""
+    """Table that a statement changes, and its open columns and operations."""
 
     table: Table
     scope: TableScope
     relation: QueryRelation
-    settable: Mapping[str, str]  # folded name: the column as the database spells it
+    settable: Mapping[str, str]  # folded name -> column as the database spells it
     computed: bool  # the row filter reads a column that the database computes
 
 
@@ -149,7 +149,7 @@ class _Change:
         )
 
     def _changed(self, root: exp.Expr, target: _Target) -> frozenset[str]:
-        """Checks each part of the statement; returns the columns that an UPDATE sets."""
+        """Check each part of the statement; return the columns that an UPDATE sets."""
         if isinstance(root, exp.Insert):
             self._insert(root, target)
             return frozenset()
@@ -165,7 +165,7 @@ class _Change:
         if any(value for name, value in node.args.items() if name not in {"this", "db"}):
             refuse(
                 "syntax",
-                f"the table of {kind.upper()} has an alias or something else beside its name",
+                f"the table of {kind.upper()} has an alias or another addition to its name",
                 "name the table alone",
             )
         schema = node.args.get("db")
@@ -181,7 +181,7 @@ class _Change:
             )
         scope = self._scope_of(table)
         if table.view:
-            refuse("table", f"{shown(node.name)} is a view", "change the table it shows")
+            refuse("table", f"{shown(node.name)} is a view", "change its base table")
         default = table.schema or DEFAULT_SCHEMA[self._dialect]
         node.set("db", exp.to_identifier(default, quoted=True) if default else None)
         node.set("this", exp.to_identifier(table.name, quoted=True))
@@ -216,7 +216,7 @@ class _Change:
         )
 
     def _filtered(self, table: Table, scope: TableScope) -> frozenset[str]:
-        """The columns the row filter reads. They decide whose rows these are, so no statement sets them."""
+        """Return the columns of the row filter. They decide the owner of a row, so no statement may set them."""
         if scope.rows is None:
             return frozenset()
         return frozenset(columns_of(numbered(scope.rows, self._dialect, 0)[0], table, self._dialect))
@@ -244,10 +244,10 @@ class _Change:
             )
         named = [self._settable(name, target) for name in root.this.expressions]
         if len(set(named)) != len(named):
-            refuse("column", "a column stands twice in INSERT", "name each column once")
+            refuse("column", "a column occurs twice in INSERT", "name each column once")
         rows = root.expression.expressions
         if any(value for name, value in root.expression.args.items() if name != "expressions"):
-            refuse("syntax", "VALUES of INSERT has something beside its rows", "leave it out")
+            refuse("syntax", "VALUES of INSERT has an addition to its rows", "leave it out")
         if len(rows) > self._scope.max_changes:
             refuse(
                 "changes",
@@ -260,7 +260,7 @@ class _Change:
             if len(values) != len(named):
                 refuse(
                     "syntax",
-                    "a row of INSERT has another number of values than there are columns",
+                    "a row of INSERT has a different number of values than columns",
                     "give one value for each column",
                 )
             self._values(values, None)
@@ -288,7 +288,7 @@ class _Change:
             if name is None or not plain or value is None or name in fixed:
                 refuse(
                     "row-filter",
-                    "the row filter of this table does not say which values a new row has",
+                    "the row filter of this table does not determine the values of a new row",
                     "the operator can write it as column = :attribute, or not open INSERT",
                 )
             fixed[name] = value
@@ -296,7 +296,7 @@ class _Change:
         return fixed
 
     def _update(self, root: exp.Update, target: _Target) -> frozenset[str]:
-        """The columns that are set."""
+        """Return the columns that are set."""
         seen: set[str] = set()
         for assignment in root.expressions:
             column = assignment.this if isinstance(assignment, exp.EQ) else None
@@ -331,7 +331,7 @@ class _Change:
         where.set("this", narrowed(where.this, condition, target.table, self._dialect))
 
     def _values(self, nodes: Iterable[exp.Expr], target: _Target | None) -> None:
-        """Checks expressions: no query in them, and no column but the table's own; none at all in a new row."""
+        """Check expressions: no query in them, and only columns of the table; no columns at all in a new row."""
         scope = SelectScope(outer=None, relations=[target.relation] if target else [])
         for node in nodes:
             check_grammar(node, self._dialect, self._scope.functions, frozenset(self._database.functions))
@@ -347,7 +347,7 @@ class _Change:
 
     def _settable(self, name: exp.Expr, target: _Target) -> str:
         if not isinstance(name, exp.Identifier) or name.name.startswith(SLOT):
-            refuse("syntax", "something other than a column is set", "name the column")
+            refuse("syntax", "the target of SET is not a column", "name the column")
         found = target.settable.get(self._spelling.column(name))
         if found is None:
             known = list(target.settable.values())
@@ -374,7 +374,7 @@ def _check_cascades(target: _Target, kind: str, sets: frozenset[str]) -> None:
     if not target.scope.cascades and set_off(target.table.cascades, kind, sets):
         refuse(
             "cascade",
-            f"this {kind.upper()} sets off a trigger, a rule or an action of a foreign key, and what that changes is not counted",
+            f"this {kind.upper()} starts a trigger, a rule or an action of a foreign key, whose changes are not counted",
             "set other columns"
             if kind == "update"
             else "leave it to people; the operator can open it with cascades: true",

@@ -17,7 +17,7 @@ from toolgen.connectors.sql.guard.prefix_signs import is_sign
 from toolgen.connectors.sql.guard.token_types import CLOSING, OPENING
 from toolgen.model.database import DialectName
 
-__all__ = ["computed_title", "conceal", "entitle", "entitled", "retitle"]
+__all__ = ["computed_title", "entitle", "hide_text", "retitle", "with_titles"]
 
 _TITLE: Final = "title"
 _CONCEALED: Final = "concealed"
@@ -32,15 +32,15 @@ _AFTER_ITEMS: Final = frozenset(
 _BEFORE_ITEMS: Final = frozenset({"DISTINCT", "ALL", *MODIFIERS})
 _SIGNED: Final = re.compile(
     r"\+[\s+]*(?:\(\s*)*(?:[\w.$`]+|'[^']*')(?:\s*\))*\s*\Z"
-)  # MySQL: a sign before a column or a value alone
+)  # MySQL: a sign before a single column or value
 _SPACES: Final = str.maketrans("\t\n\r", "   ")
 
-# by the text
+# engines that use the text
 
 
-def entitled(tokens: Sequence[Token], sql: str, dialect: DialectName) -> tuple[list[Token], list[tuple[str, ...]]]:
-    """The tokens with a number at each SELECT, and by that number the texts of the columns it gives."""
-    commented = RECORDS[dialect].titles_with_comments  # the comment behind a column belongs to its text there
+def with_titles(tokens: Sequence[Token], sql: str, dialect: DialectName) -> tuple[list[Token], list[tuple[str, ...]]]:
+    """Return the tokens with a number at each SELECT, and by that number the texts of its columns."""
+    commented = RECORDS[dialect].titles_with_comments  # the comment behind a column belongs to its text
     given: list[Token] = []
     texts: list[tuple[str, ...]] = []
     for index, token in enumerate(tokens):
@@ -73,7 +73,7 @@ def _items(tokens: Sequence[Token], index: int, sql: str, *, commented: bool) ->
         ends = after is None or after is TokenType.COMMA or after in _AFTER_ITEMS or after in CLOSING
         if depth == 0 and ends and not (kind is TokenType.DISTINCT and after is TokenType.FROM):
             if first > place:
-                return  # nothing stands behind a comma
+                return  # nothing follows a comma
             end = following.start if following and commented else len(sql) if commented else tokens[place].end + 1
             yield sql[tokens[first].start : end].rstrip("; \t\n\r" if commented else None)
             if after is not TokenType.COMMA:
@@ -82,7 +82,7 @@ def _items(tokens: Sequence[Token], index: int, sql: str, *, commented: bool) ->
 
 
 def entitle(root: exp.Expr, texts: Sequence[tuple[str, ...]]) -> None:
-    """Writes down with each computed column the text it has."""
+    """Store the text of each computed column with the column."""
     known = {f"{_NUMBER}{number}" for number in range(len(texts))}
     for select in root.find_all(exp.Select):
         items = next((texts[int(text.removeprefix(_NUMBER))] for text in select.comments or () if text in known), ())
@@ -98,15 +98,15 @@ def _unnamed(item: exp.Expr) -> bool:
     return not named and not (isinstance(value, exp.Literal) and value.is_string)
 
 
-def conceal(node: exp.Expr) -> None:
-    """Marks what the guard put into the statement: no column is called by its text, which would tell the policy's row filter."""
+def hide_text(node: exp.Expr) -> None:
+    """Mark an expression of the guard: no column is named by its text, which would reveal the policy's row filter."""
     node.meta[_CONCEALED] = True
 
 
 def retitle(written: exp.Expr, asked: exp.Expr, dialect: DialectName) -> bool:
-    """Gives every computed column of `written` that would be called otherwise than in `asked` the name it has there; whether there was one.
+    """Give each computed column of `written` the name it has in `asked`, if that differs. Return True if one differed.
 
-    `written` is the same tree as `asked`, read from the text that would be sent, with the texts of its columns.
+    `written` is the same tree as `asked`, parsed from the text that would be sent, with the texts of its columns.
     """
     changed, record = False, RECORDS[dialect]
     for select, sent in zip([*asked.find_all(exp.Select)], [*written.find_all(exp.Select)], strict=True):
@@ -117,7 +117,7 @@ def retitle(written: exp.Expr, asked: exp.Expr, dialect: DialectName) -> bool:
             if _unnamed(item) and any(node.meta.get(_CONCEALED) for node in item.find_all(exp.Subquery)):
                 title = title if _is_name(title) else f"column {place}"
             elif record.titles_by_value and (isinstance(item, exp.Boolean) or _SIGNED.match(title)):
-                continue  # by its value
+                continue  # named by its value
             elif record.titles_respelt or not _is_name(title) or not _differs(title, other.meta.get(_TITLE, "")):
                 other.meta[_TITLE] = title  # for the next text
                 continue
@@ -150,7 +150,7 @@ def _gives_columns(select: exp.Expr) -> bool:
     return node.parent is None or isinstance(node.parent, (exp.CTE, exp.From, exp.Join, exp.Lateral))
 
 
-# by what is computed
+# named by its expression
 
 _TYPES: Final[Mapping[str, str]] = {
     "INT": "int4", "BIGINT": "int8", "SMALLINT": "int2", "CHAR": "bpchar", "BOOLEAN": "bool", "DOUBLE": "float8", "FLOAT": "float4",
@@ -166,7 +166,7 @@ _TRIMS: Final = {"LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
 def named_query(select: exp.Select) -> exp.Expr | None:
-    """The common table expression or the subquery that a query is, or is an operand of, in parentheses or not; None for the statement."""
+    """Return the common table expression or the subquery of a query or operand, with or without parentheses; None for the statement."""
     around = select.find_ancestor(exp.CTE, exp.Subquery) if select.parent is not None else None
     while (
         isinstance(around, exp.Subquery)
@@ -178,9 +178,9 @@ def named_query(select: exp.Select) -> exp.Expr | None:
 
 
 def names_by_place(select: exp.Select, around: exp.Expr | None) -> list[str]:
-    """The names in lower case that the columns of a query have for the query around it, by their places; [] for their own.
+    """Return the names in lower case that the enclosing query uses for the columns of a query, by position; [] for their own names.
 
-    Later operands of UNION give their columns the names of the first one. A `*` there has any number of columns: ["*"].
+    Later operands of UNION get the names of the first one. A `*` there has an unknown number of columns: ["*"].
     """
     if around is None:
         return []
@@ -199,12 +199,12 @@ def names_by_place(select: exp.Select, around: exp.Expr | None) -> list[str]:
 
 
 def computed_title(node: exp.Expr) -> str:
-    """PostgreSQL's name for a column: FigureColname of its src/backend/parser/parse_target.c."""
+    """Return PostgreSQL's name for a column: FigureColname of its src/backend/parser/parse_target.c."""
     return _figured(node)[0] or "?column?"
 
 
 def _figured(node: object) -> tuple[str, bool]:
-    """A name, and whether it is a certain one; "" for none."""
+    """Return a name, and True if it is certain; "" for none."""
     match node:
         case exp.Column():
             return ("", False) if slot_number(node) is not None else (node.name, True)

@@ -14,7 +14,7 @@ from toolgen.model.sql_scope import SqlScope
 
 __all__ = ["TEXT", "column_sizes"]
 
-TEXT: Final = 1_000  # of a column without a length
+TEXT: Final = 1_000  # size of a column without a length
 _MAX_COLUMN: Final = 10_000
 _OF_TYPE: Final = re.compile(r"(?:char|varying|text|binary|bit)[^(]*\(([0-9]+)\)", re.IGNORECASE)
 _FIXED_TYPE: Final = re.compile(
@@ -27,7 +27,7 @@ _COLUMNS: ByIdentity[Mapping[str, Bound]] = ByIdentity(200)
 
 
 def column_sizes(database: Database, scope: SqlScope) -> Mapping[str, Bound]:
-    """The size of each column, by its name in lower case; the largest, where several tables have it."""
+    """Return the size of each column, by its name in lower case; the largest if several tables have it."""
     known = _COLUMNS.get(database, scope)
     if known is None:
         found: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Column that each name means among the relations in reach, and the refusal of each that a principal may not see."""
+"""Resolution of each name to a column of the visible relations, and the refusal of columns that a principal may not see."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ _MAX_WRITTEN: Final = 20_000
 
 
 class Columns:
-    """Resolves the columns of one statement. `used` are those it touches, as `table.column`."""
+    """Resolver of the columns of one statement. `used` are the columns that it uses, as `table.column`."""
 
     def __init__(self, spelling: NameRules, dialect: DialectName, schema: str = "") -> None:
-        """`schema` is where tables without one of their own are."""
+        """Create a resolver. `schema` is the schema of tables without an explicit one."""
         self._dialect = dialect
         self._record = RECORDS[dialect]
         self._schema = schema
         self._spelling = spelling
         self.used: set[str] = set()
-        self._written = 0  # parts of the tree that were written in place of COLUMNS
+        self._written = 0  # parts of the tree that replaced COLUMNS
 
     def expanded(self, items: Iterable[exp.Expr], scope: SelectScope, merged: bool) -> list[exp.Expr]:
-        """The SELECT list with every `*` written out where a base table stands behind it."""
+        """Return the SELECT list with each `*` of a base table expanded."""
         expanded: list[exp.Expr] = []
         for written in items:
             item = whole_star(written) if self._record.column_selections else written
@@ -75,7 +75,7 @@ class Columns:
         return expanded
 
     def tested(self, condition: exp.Expr, scope: SelectScope, merged: bool) -> exp.Expr:
-        """A condition with COLUMNS, for each of the columns that it stands for: all of them have to be true."""
+        """Return a condition with COLUMNS for each of its columns: all of them must be true."""
         called = self._record.column_selections and condition.find(exp.Anonymous) is not None
         if called:
             self._unpack(condition, scope, merged)
@@ -86,7 +86,7 @@ class Columns:
         return exp.and_(*tests, copy=False) if len(tests) > 1 else tests[0]
 
     def _unpack(self, item: exp.Expr, scope: SelectScope, merged: bool) -> None:
-        """Writes the columns that `f(*COLUMNS(…))` stands for as arguments of f."""
+        """Replace `f(*COLUMNS(…))` by f with the columns as arguments."""
         for node in item.find_all(exp.Anonymous):
             selection = selection_of(node) if is_unpacked(node) and node.parent_select is item.parent_select else None
             if selection is not None and node.parent is not None:
@@ -102,7 +102,7 @@ class Columns:
     def _selected(
         self, item: exp.Expr, selection: ColumnSelection, scope: SelectScope, merged: bool
     ) -> Iterator[exp.Expr]:
-        """An item for each of the columns that it stands for, called as the column is unless it has a name."""
+        """Return an item for each of the selected columns, named like the column unless it has a name."""
         owner = exp.Column(this=exp.Star(), table=selection.qualifier)
         relations = [self._owner(owner, scope)] if selection.qualifier is not None else scope.relations
         if merged:
@@ -120,7 +120,7 @@ class Columns:
         if missing := next((name for name in selection.named if name.lower() not in found), ""):
             self._unknown(exp.to_identifier(missing), relations)
         if not columns:
-            refuse("column", "COLUMNS stands for no column that is available", "name the columns you need")
+            refuse("column", "COLUMNS matches no available column", "name the columns you need")
         self._written += len(columns) * sum(1 for _ in item.walk())
         if self._written > _MAX_WRITTEN:
             refuse("too-deep", "COLUMNS would make the statement too long", "name the columns you need")
@@ -139,7 +139,7 @@ class Columns:
         if relation.identifier is None or (relation.table is None and None in relation.names):
             refuse(
                 "syntax",
-                "* stands for a subquery without an alias or with unnamed columns",
+                "* includes a subquery without an alias or with unnamed columns",
                 "give it an alias, or name the columns",
             )
         if relation.table is None:
@@ -149,7 +149,7 @@ class Columns:
 
     def _star(self, item: exp.Expr, star: exp.Star, relations: Sequence[QueryRelation], merged: bool) -> list[exp.Expr]:
         if not relations:
-            refuse("syntax", "* stands in a query without a table", "name the columns")
+            refuse("syntax", "* is used in a query without a table", "name the columns")
         changes = self._changes(star, relations)
         known = {name for relation in relations for name in relation.names}
         for name, change in changes.items():
@@ -172,11 +172,11 @@ class Columns:
         for relation in relations:
             written.extend(self._all_of(relation, changes))
         if not written:
-            refuse("column", "* stands for no column that is available", "name the columns you need")
+            refuse("column", "* matches no available column", "name the columns you need")
         return written
 
     def _struct_star(self, item: exp.Column, star: exp.Star, scope: SelectScope) -> list[exp.Expr]:
-        """The fields of `s.* EXCLUDE (…)` for a struct s of a table; [] for the star of a table or of an unknown struct."""
+        """Return the fields of `s.* EXCLUDE (…)` for a struct s of a table; [] for the star of a table or of an unknown struct."""
         qualifier = item.args.get("table")
         alias = self._spelling.relation(qualifier) if qualifier is not None else ""
         relations = [relation.alias for around in scope.chain() for relation in around.relations]
@@ -213,11 +213,11 @@ class Columns:
             if isinstance(item, exp.Alias) and isinstance(item.this, exp.Column):
                 changes[self._spelling.column(item.this)] = item
         if len(changes) != len(left_out) + len(changed) + len(renamed):
-            refuse("syntax", "what * leaves out or replaces is not a list of columns", "name the columns")
+            refuse("syntax", "the exclusions or replacements of * are not a list of columns", "name the columns")
         return changes
 
     def _left_out(self, star: exp.Star, relations: Sequence[QueryRelation]) -> Iterator[exp.Expr]:
-        """The names behind EXCLUDE. The rewrite of UNPIVOT writes COLUMNS(…) and stars there."""
+        """Return the names after EXCLUDE. The rewrite of UNPIVOT writes COLUMNS(…) and stars there."""
         names: set[str] = set()
         for item in star.args.get("except_") or []:
             if not self._record.column_selections or not (isinstance(item, exp.Star) or is_selector(item)):
@@ -255,7 +255,7 @@ class Columns:
             return
         if node.args.get("table") is None:
             if isinstance(node.this, exp.Star):
-                refuse("syntax", "* stands where a column belongs", "name the column")
+                refuse("syntax", "* is used in the place of a column", "name the column")
             if not self._is_row_test(node, scope):
                 self.unqualified(node.this, scope)
             return
@@ -270,7 +270,7 @@ class Columns:
             if owner.table is not None or not taken:
                 refuse(
                     "whole-row",
-                    "a whole row stands where a value belongs",
+                    "a complete row is used in the place of a value",
                     "name the columns you need; count(t.id) counts the rows that a LEFT JOIN finds",
                 )
             return
@@ -284,14 +284,14 @@ class Columns:
             self._unknown(node.this, [owner])
 
     def _visible_key(self, relation: QueryRelation) -> str | None:
-        """A column of a table that is null in no row: `count(t.*)` counts the rows in which it has a value."""
+        """Return a column of a table that is never null: `count(t.*)` counts the rows in which it has a value."""
         keys = relation.table.primary_key if relation.table is not None else ()
         return next((one for one in keys if fold_column(self._dialect, one, quoted=True) in relation.names), None)
 
     def _is_row_test(self, node: exp.Column, scope: SelectScope) -> bool:
-        """`count(t)` and `t IS NULL` of a table, which become tests of its key: a row whose key is null is one that an outer join added.
+        """Convert `count(t)` and `t IS NULL` of a table to tests of its key: a row with a null key was added by an outer join.
 
-        `t IS NOT NULL` is true only if no column is null, and stays what it is.
+        `t IS NOT NULL` is true only if no column is null, and is unchanged.
         """
         test, name = node.parent, self._spelling.column(node.this)
         counted = self._called_with(node) == "count" and isinstance(test, exp.Anonymous) and len(test.expressions) == 1
@@ -303,7 +303,7 @@ class Columns:
         if any(name in around.lambdas for around in scope.chain()) or any(
             name in one.names or name in one.hidden or None in one.names for one in relations
         ):
-            return False  # a column, which comes first
+            return False  # a column, which takes precedence
         owner = next((one for one in relations if one.alias == self._spelling.relation(node.this)), None)
         key = self._visible_key(owner) if owner is not None and not owner.whole else None
         if owner is None or owner.identifier is None or key is None:
@@ -314,13 +314,15 @@ class Columns:
         return True
 
     def _called_with(self, node: exp.Column) -> str:
-        """The function of PostgreSQL that is called with `alias.*`: `count` counts rows, others make JSON of them; "" for none."""
+        """Return the PostgreSQL function called with `alias.*`: `count` counts rows, others convert them to JSON; "" for none."""
         call = node.parent.parent if isinstance(node.parent, exp.Order) else node.parent
         named = self._record.whole_row_calls and isinstance(call, exp.Anonymous)
         return call.name.removeprefix(CALL).lower() if named and isinstance(call, exp.Anonymous) else ""
 
     def _is_field(self, node: exp.Column, scope: SelectScope) -> bool:
-        """`column.field`, `table.column.field` and so on: what no table is called is a column, and what follows are fields of it."""
+        """Return True for `column.field`, `table.column.field` and so on: a name that is not a table is a column, followed by its
+        fields.
+        """
         parts = node.parts
         relations = [relation.alias for around in scope.chain() for relation in around.relations]
         schemas = {self._schema, *(r.table.schema for around in scope.chain() for r in around.relations if r.table)}
@@ -336,12 +338,12 @@ class Columns:
         return True
 
     def _owner(self, node: exp.Column, scope: SelectScope) -> QueryRelation:
-        """The relation a qualified name belongs to. An alias that any query around gives to a table hiding the name is refused."""
+        """Return the relation of a qualified name. An alias of an enclosing query that hides the name of a table is refused."""
         qualifier = node.args["table"]
         alias = self._spelling.relation(qualifier)
         found = [relation for around in scope.chain() for relation in around.relations if relation.alias == alias]
         if not found:
-            refuse("column", f"there is no table or alias {shown(qualifier.name)} here", "use an alias that FROM gives")
+            refuse("column", f"there is no table or alias {shown(qualifier.name)} here", "use an alias of FROM")
         if isinstance(node.this, exp.Identifier):
             name = self._spelling.column(node.this)
             for relation in found:
@@ -370,7 +372,7 @@ class Columns:
         sorted_by = is_sorted_by(identifier, scope, name)
         if self._record.tables_as_values and not sorted_by:
             self._refuse_row(identifier, scopes, name)
-        # DuckDB takes a function without parentheses before a name of a query around.
+        # DuckDB prefers a function without parentheses to a name of an enclosing query.
         for around in scopes[:1] if self._record.names_before_niladic and name in self._record.niladic else scopes:
             if name in around.lambdas:
                 return
@@ -397,7 +399,7 @@ class Columns:
         self._unknown(identifier, [relation for around in scopes for relation in around.relations])
 
     def _may_be_implicit(self, name: str, around: SelectScope) -> bool:
-        """Return True if the engine may find a column of this name that no catalog lists, before it looks for an alias.
+        """Return True if the engine may find an unlisted column with this name before an alias.
 
         SQLite gives subqueries a row number too: NULL.
         """
@@ -407,7 +409,9 @@ class Columns:
         )
 
     def _refuse_niladic(self, identifier: exp.Expr, name: str) -> None:
-        """`user` is who asks, whatever columns and aliases there are. In DuckDB a query's own names come before such a function."""
+        """Refuse a function without parentheses: `user` is the session's user, even if a column or alias has that name. DuckDB prefers a
+        query's own names.
+        """
         known = name in self._record.niladic and not self._record.names_before_niladic
         if known and not identifier.args.get("quoted"):
             refuse(
@@ -417,8 +421,9 @@ class Columns:
             )
 
     def _refuse_row(self, identifier: exp.Expr, scopes: Sequence[SelectScope], name: str) -> None:
-        """A table's name as a value is its whole row, hidden columns included. An alias in the SELECT list, or a column of a table that
-        is joined later, does not change that; only a column of the table itself does, because it is in reach wherever the table is.
+        """Refuse a table's name as a value, which means the complete row with hidden columns. Only a column of the table itself with
+        that name takes precedence, because it is visible wherever the table is; an alias or a column of a later joined table does
+        not.
         """
         folded = self._spelling.relation(identifier)
         for around in scopes:
@@ -428,7 +433,7 @@ class Columns:
                 if relation.alias == folded and not relation.whole and name not in relation.names:
                     refuse(
                         "whole-row",
-                        f"{shown(identifier.name)} is a whole row of a table",
+                        f"{shown(identifier.name)} is a complete row of a table",
                         "name the columns you need; for rows that a LEFT JOIN found, write alias.key IS NOT NULL",
                     )
 
@@ -440,7 +445,7 @@ class Columns:
     def _row_id(self, owner: QueryRelation, identifier: exp.Expr, name: str) -> bool:
         """Return True if `name` is the row number of a table whose row numbers may be read, and record its use.
 
-        SQLite calls the column of the result as the key that the number is, or rowid. Of a subquery it would be called as it was written.
+        SQLite names the result column after the key with that number, or rowid. In a subquery the name is as written.
         """
         if name not in self._record.row_ids:
             return False
@@ -484,12 +489,12 @@ class Columns:
         )
 
     def natural(self, scope: SelectScope) -> None:
-        """NATURAL compares every column two tables share, hidden ones included."""
+        """Refuse NATURAL if it could compare a hidden column, because it compares every column that two tables share."""
         for relation in scope.relations:
             others = {
                 name for other in scope.relations if other is not relation for name in (*other.names, *other.hidden)
             }
-            # None is a column whose name only the database knows: it may be that of a hidden one.
+            # None is a column with a name that only the database knows: it may be the name of a hidden column.
             if relation.hidden and (None in others or relation.hidden & others):
                 refuse(
                     "column",
@@ -521,7 +526,7 @@ class Columns:
 
 
 def _type_in(node: exp.Column, scope: SelectScope, spelling: NameRules) -> str:
-    """The type of a column of one table of the query itself, or of a field of it; "" for other columns."""
+    """Return the type of a column, or of its field, if it belongs to one table of the query itself; "" for other columns."""
     first, *rest = node.parts
     tables = [one for one in scope.relations if one.alias == spelling.relation(first)]
     if tables and rest:
@@ -536,17 +541,17 @@ def _type_in(node: exp.Column, scope: SelectScope, spelling: NameRules) -> str:
 
 
 def _invisible(relation: QueryRelation) -> frozenset[str]:
-    """The columns of a table that `*` does not stand for."""
+    """Return the columns of a table that `*` omits."""
     if relation.table is None:
         return frozenset()
     return frozenset(column.name for column in relation.table.columns if column.invisible)
 
 
 def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope, dialect: DialectName) -> list[str] | None:
-    """List of the row numbers that are asked for.
+    """Return the requested row numbers of a table.
 
-    None for a view, where one may be a column not to be seen as it is, and below a row filter: numbers that are left out count the hidden
-    rows. In SQLite the number may be a column of the table by another name.
+    None for a view, which may have a restricted column of that name, and below a row filter, because missing numbers would count the hidden
+    rows. In SQLite the number may be a column of the table with another name.
     """
     told = any(name not in columns or name in scope.masks for name in table.primary_key)
     counts = scope.rows is not None and not (RECORDS[dialect].rowid_keys and _row_key(table))
@@ -554,7 +559,7 @@ def row_ids_of(table: Table, columns: Sequence[str], scope: TableScope, dialect:
 
 
 def _row_key(table: Table) -> str:
-    """The column of SQLite that is the row's number by another name (https://www.sqlite.org/lang_createtable.html#rowid), or ""."""
+    """Return the column of SQLite that is an alias of the row number (https://www.sqlite.org/lang_createtable.html#rowid), or ""."""
     key = table.primary_key[0] if len(table.primary_key) == 1 else ""
     return next(
         (column.name for column in table.columns if column.name == key and column.type.upper() == "INTEGER"), ""
@@ -562,5 +567,5 @@ def _row_key(table: Table) -> str:
 
 
 def _is_odd(identifier: exp.Expr) -> bool:
-    """A name in quotes that is no word: one an engine gave to a computed column, and never one of its own for a table's."""
+    """Return True for a quoted name that is not a word: the engine made it for a computed column, not for a column of a table."""
     return bool(identifier.args.get("quoted")) and not re.fullmatch(r"\w+", identifier.name)

@@ -1,6 +1,6 @@
-"""Corrections of statements: for aliases out of their scope, aggregates beside plain columns, and values that a column cannot have.
+"""Corrections of statements: aliases out of their scope, aggregates beside ungrouped columns, and impossible values of a column.
 
-They are derived from the statement and the schema alone; an engine's own message may quote the data.
+They are derived from the statement and the schema only; an engine's own message may quote the data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolgen.connectors.sql.guard.equivalents import function_advice
 from toolgen.connectors.sql.guard.grammar import called
 from toolgen.connectors.sql.guard.grants import scoped_tables
 from toolgen.connectors.sql.guard.identifiers import full_name
-from toolgen.connectors.sql.guard.label_comparisons import labels_told
+from toolgen.connectors.sql.guard.label_comparisons import labels_text
 from toolgen.connectors.sql.guard.placeholders import CALL, SLOT
 from toolgen.connectors.sql.guard.refusal import shown
 from toolgen.model.database import Column, Database, DialectName
@@ -74,7 +74,7 @@ def corrections(
 
 
 def _typed(database: Database, scope: SqlScope, used: frozenset[str]) -> Iterator[str]:
-    """The columns of a statement with their types, those of few values first. Of a masked one the values are not told."""
+    """Return the columns of a statement with their types, those with few values first. The values of a masked column are not listed."""
     told: list[tuple[bool, str]] = []
     for table, entry in scoped_tables(database, scope):
         columns = (one for one in table.columns if f"{full_name(table)}.{one.name}" in used)
@@ -87,7 +87,7 @@ def _described(column: Column, *, masked: bool) -> tuple[bool, str]:
     if not column.labels or masked:
         declared = column.type.partition("(")[0] if column.labels else column.type
         return True, f"{shown(column.name)} {bounded(declared, 40)}"
-    return False, labels_told(column)
+    return False, labels_text(column)
 
 
 def _grouping(root: exp.Expr, dialect: DialectName) -> Iterator[str]:
@@ -96,12 +96,12 @@ def _grouping(root: exp.Expr, dialect: DialectName) -> Iterator[str]:
         where = select.args.get("where")
         if where is not None:
             if (window := where.find(exp.Window)) is not None and _own(window, select):
-                yield f"a window function is not known in WHERE: {_AROUND} …"
+                yield f"a window function is not allowed in WHERE: {_AROUND} …"
             windows = {
                 one.alias.lower() for one in select.expressions if isinstance(one, exp.Alias) and one.find(exp.Window)
             }
             if any(one.name.lower() in windows for one in where.find_all(exp.Column) if _own(one, select)):
-                yield f"an alias of a window function is not known in WHERE: {_AROUND} …"
+                yield f"an alias of a window function is not allowed in WHERE: {_AROUND} …"
             for call in _aggregates(where):
                 if _own(call, select):
                     yield f"an aggregate is compared in HAVING, after GROUP BY: HAVING {_text(where.this, dialect) or '…'}"
@@ -127,7 +127,7 @@ def _item(group: exp.Expr, select: exp.Select) -> exp.Expr:
 
 
 def _ungrouped(item: exp.Expr, groups: set[str], select: exp.Select, dialect: DialectName) -> Iterator[str]:
-    """The columns of an item of a SELECT list that are in no group and in no aggregate."""
+    """Return the columns of a select item that are in no group and in no aggregate."""
     value = item.this if isinstance(item, exp.Alias) else item
     if _text(value, dialect).lower() in groups or (isinstance(item, exp.Alias) and item.alias.lower() in groups):
         return
@@ -197,7 +197,7 @@ def _is_aggregate(node: exp.Expr) -> bool:
         return False
     if isinstance(node, exp.Anonymous):
         name = called(node)
-        # SQLite's min and max of two values are no aggregates.
+        # SQLite's min and max of two values are not aggregates.
         return name in _AGGREGATES and not (name in {"min", "max"} and len(node.expressions) > 1)
     return isinstance(node, (exp.AggFunc, exp.WithinGroup))
 
@@ -223,6 +223,6 @@ def _clause(node: exp.Expr) -> str:
 
 
 def _text(node: exp.Expr, dialect: DialectName) -> str:
-    """An expression as it may be written in a message; "" for one that is too long to be."""
+    """Return an expression as text for a message; "" if it is too long."""
     text = re.sub(CALL, "", re.sub(rf"{SLOT}\d*", "?", node.sql(dialect=dialect)), flags=re.IGNORECASE)
     return text if len(text) <= _MAX_LENGTH and text.isprintable() else ""

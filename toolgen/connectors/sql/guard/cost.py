@@ -1,9 +1,8 @@
-"""Cost of a statement: a bound on the work and the memory of one row, worked out from its text before anything runs.
+"""Cost of a statement: a bound on the work and the memory of one row, computed from the text before execution.
 
-A server looks at its clock, and at who cancels, between rows and not inside of most functions. What one row may take is therefore counted
-here, from the costs of functions and operators that the record of the dialect holds. Texts that the statement has, and parameters, count
-with their sizes; columns with those that the catalog gives, or one that is assumed. A column of an inner query costs again wherever it is
-used, because engines put its expression there.
+A server checks its time limit and cancellation between rows, not inside of most functions. Therefore the cost of one row is computed here,
+from the costs of functions and operators in the record of the dialect. Literals and parameters count with their sizes; columns with those
+in the catalog, or an assumed one. A column of an inner query costs again at each use, because engines insert its expression there.
 """
 
 from __future__ import annotations
@@ -49,35 +48,35 @@ from toolgen.model.sql_scope import SqlScope
 __all__ = ["check_cost"]
 
 MAX_WORK: Final = 800e6  # nanoseconds of one row
-_MAX_DEPTH: Final = 250  # of a document that the statement makes
+_MAX_DEPTH: Final = 250  # bytes of a document that the statement makes
 
-_STAR: Final = 10_000  # of the columns that tables have
-_LARGE: Final = 9_500_000  # bytes that count for a value of many rows
-_SMALL_WORK: Final = 20.0  # at most so many nanoseconds a byte count for such a value
-_STEPS: Final = 32  # of a recursion: what doubles in each is too large by then
-_NODE_WORK: Final = 6_000.0  # to plan an expression again
+_STAR: Final = 10_000  # bytes of the columns of tables
+_LARGE: Final = 9_500_000  # bytes assumed for a value of many rows
+_SMALL_WORK: Final = 20.0  # maximum nanoseconds per byte for such a value
+_STEPS: Final = 32  # steps of a recursion: doubling in each step exceeds every bound by then
+_NODE_WORK: Final = 6_000.0  # nanoseconds to plan an expression again
 _NODE_MEMORY: Final = 600.0
 _VECTOR: Final = 2_048  # elements that DuckDB makes at once
 _ARCS: Final = 0.4  # bytes for each pair of states
-_MAX_AUTOMATON: Final = 160e6  # bytes, beyond which an engine gives up
-_ASSUMED_STATES: Final = 4_000.0  # of a pattern that is not written out
-_VISIT_WORK: Final = 40.0  # of one step of a jsonpath at one element
+_MAX_AUTOMATON: Final = 160e6  # bytes at which an engine gives up
+_ASSUMED_STATES: Final = 4_000.0  # states of a computed pattern
+_VISIT_WORK: Final = 40.0  # nanoseconds of one step of a jsonpath at one element
 _VISIT_MEMORY: Final = 9.0
-_PATTERN_WORK: Final = 350e6  # until an engine that backtracks gives up
-_COLUMN_PATTERN_WORK: Final = 60e6  # until it does so on a column
+_PATTERN_WORK: Final = 350e6  # nanoseconds until a backtracking engine gives up
+_COLUMN_PATTERN_WORK: Final = 60e6  # nanoseconds until it gives up on a column
 
 _Type = exp.DType
 _MAX_PADDED_LENGTH: Final = 1_000
 _MAX_TYPE_LENGTH: Final = 65_535
 _JSON: Final = frozenset({_Type.JSON, _Type.JSONB})
-_WHOLE_DIGITS: Final = 18  # of a number that has 64 bits
+_WHOLE_DIGITS: Final = 18  # bytes of a number with 64 bits
 _NOTHING: Final = Bound(0, built=False)
 
 
 def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Sequence[Measure] = ()) -> frozenset[int]:
-    """Refuse a statement one row of which takes more than MAX_WORK or the dialect's memory. Raises `StatementRefusal`, rule `size`.
+    """Refuse a statement if one row takes more than MAX_WORK or the dialect's memory. Raises `StatementRefusal`, rule `size`.
 
-    `measured`: parameters, in order, where one is not small. Returns the parameters that are jsonpaths, to be checked with their values.
+    `measured`: parameters, in order, if one is not small. Returns the parameters that are jsonpaths, to be checked with their values.
     """
     if not measured and _is_cheap(root, database.dialect):
         return frozenset()
@@ -155,11 +154,11 @@ class _Row:
         self._measured = measured
         self._catalog = catalog
         self._columns: dict[str, Bound] = {}
-        self._variables: Mapping[str, Bound] = {}  # of lambdas and comprehensions, which come before columns
+        self._variables: Mapping[str, Bound] = {}  # parameters of lambdas and comprehensions, which precede columns
         self._wholes: dict[str, Bound] = {}  # rows as values, by the names of their queries
         self._unnamed: Bound | None = None
         self._work = self._memory = 0.0
-        self._rows = 1.0  # of the query that is looked at, as far as its text tells
+        self._rows = 1.0  # rows of the current query, as far as its text limits them
         self._common_rows: dict[str, float] = {}
         self.paths: set[int] = set()
 
@@ -167,7 +166,7 @@ class _Row:
         self._clause(root)
 
     def _clause(self, value: object) -> None:
-        """Adds what each expression of a clause takes to what the row takes."""
+        """Add the cost of each expression of a clause to the cost of the row."""
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, exp.Expr):
                 self._spend(self._value(node))
@@ -187,8 +186,8 @@ class _Row:
         if work > MAX_WORK and self._dialect.uninterruptible:
             refuse(
                 "size",
-                f"one row could take {seconds(work)}, more than {seconds(MAX_WORK)}, in which the server does not look at its clock",
-                "search and change less of it: take parts with substr first, or change values before they are put together",
+                f"one row could take {seconds(work)}, more than {seconds(MAX_WORK)}, during which the server does not check its time limit",
+                "search and change less of it: take parts with substr first, or change values before they are combined",
             )
 
     # values
@@ -233,9 +232,9 @@ class _Row:
         return value
 
     def _made_values(self, node: exp.Expr) -> list[Bound] | None:
-        """The arguments of a call that makes a value of each element of a list, or of a comprehension; None for anything else.
+        """Return the arguments of a call that computes a value for each element of a list, or of a comprehension; None for other calls.
 
-        Elements are at most as large together as their list. What is made of them is largest where all are small, or where one is all.
+        Elements together are at most as large as their list. The result is largest if all elements are small, or if there is only one.
         """
         if isinstance(node, exp.Comprehension):
             listed, made = node.args["iterator"], [node.this, node.args.get("condition")]
@@ -260,7 +259,7 @@ class _Row:
         return [one, _NOTHING, whole] if isinstance(node, exp.Comprehension) else [whole, one]
 
     def _of_elements(self, made: Sequence[exp.Expr | None], names: Sequence[exp.Expr], size: float) -> Bound:
-        """Bound on what is made of an element of this size. A second name stands for its number."""
+        """Return the bound on the result for an element of this size. A second name is the element's index."""
         around = self._variables
         given = {name.name.lower(): Bound(NUMBER if place else size) for place, name in enumerate(names)}
         self._variables = {**around, **given}
@@ -354,7 +353,7 @@ class _Row:
         elif cost.pattern >= 0:
             work += self._pattern(node, cost, values)
         if cost.result in _GATHERING and self._dialect.gathering is not None:
-            work, memory = 2 * work, 2 * memory  # arguments are worked out once more, to be counted
+            work, memory = 2 * work, 2 * memory  # arguments are computed twice, to be counted
         self._check(work, memory)
         built = cost.result in _BUILDERS or sum(value.size for value in values if value.built) > NUMBER
         return Bound(size, work, memory, depth, large, self._digits(node, cost, values), json, built, wild=wild)
@@ -371,12 +370,12 @@ class _Row:
         return work
 
     def _is_beginning(self, node: exp.Expr) -> bool:
-        """Return True for `x LIKE y || '%'` where no other sign of LIKE is in the pattern: it is compared from left to right."""
+        """Return True for `x LIKE y || '%'` without other signs of LIKE in the pattern: it is compared from left to right."""
         parts = beginning(node)
         return bool(parts) and not any(self._column(part).wild for part in parts)
 
     def _digits(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
-        """Digits of the numbers in a text, where they are written out."""
+        """Return the digits of the numbers in a text when they are written out."""
         if cost.result == "digest":
             return MAX_DIGITS
         digits = sum(value.digits for value in values)
@@ -388,7 +387,7 @@ class _Row:
         return digits if joined else digits * (1 + max(value.size for value in values))
 
     def _cast(self, node: exp.Expr, value: Bound, size: float) -> tuple[float, bool, float]:
-        """The size of a cast value, whether it is a document, and nanoseconds a byte beyond those of any cast."""
+        """Return the size of a cast value, True if it is a document, and the additional nanoseconds per byte."""
         kind = node.args["to"].this
         if kind in _JSON:
             if isinstance(node.this, exp.Literal):
@@ -406,16 +405,18 @@ class _Row:
         return size, value.json, 0.0
 
     def _path(self, node: exp.Expr, cost: Cost, values: Bounds, size: float) -> tuple[float, float]:
-        """The size of what a jsonpath finds, and how many steps at elements it takes."""
+        """Return the size of the result of a jsonpath, and its number of steps at elements."""
         path = bare(argument(node, cost.path))
         if isinstance(path, exp.Column) and (slot := slot_number(path)) is not None:
             self.paths.add(slot)
             return size, 0.0
         if isinstance(node, exp.MatchAgainst) and not (isinstance(path, exp.Literal) and "$" in path.name):
-            return size, 0.0  # it looks for words
+            return size, 0.0  # it searches for words
         if not isinstance(path, exp.Literal):
             refuse(
-                "size", "a jsonpath is put together by the statement", "write the path out, or send it as a parameter"
+                "size",
+                "a jsonpath is computed by the statement",
+                "write the path as a literal, or send it as a parameter",
             )
         document = values[0 if cost.path else -1]
         found = cost_of_path(path.name, built=document.built or document.large)
@@ -423,14 +424,14 @@ class _Row:
         return size * found.results, float(found.steps * found.results * elements**found.exponent)
 
     def _states(self, pattern: exp.Expr | None, values: Bounds) -> float:
-        """Size of the automaton of a regular expression, at most."""
+        """Return the maximum size of the automaton of a regular expression."""
         written = bare(pattern)
         if isinstance(written, exp.Literal):
             return states(written.name)
         if self._is_count(written) or (
             isinstance(written, exp.Column) and not values[1].built and values[1].size <= NUMBER
         ):
-            return 0.0  # `substring(x FROM n)`, which is no pattern
+            return 0.0  # `substring(x FROM n)`, which is not a pattern
         return max(values[1].size if len(values) > 1 else 0, _ASSUMED_STATES)
 
     def _is_count(self, node: exp.Expr | None) -> bool:
@@ -439,7 +440,7 @@ class _Row:
         return scalar or isinstance(node, (*_ARITHMETIC, exp.StrPosition))
 
     def _pattern(self, node: exp.Expr, cost: Cost, values: Bounds) -> float:
-        """Work of a regular expression for an engine that backtracks and is not interrupted."""
+        """Return the work of a regular expression in an engine that backtracks and cannot be interrupted."""
         subject = values[0]
         pattern = bare(argument(node, cost.pattern))
         text = pattern.name if isinstance(pattern, exp.Literal) and pattern.is_string else None
@@ -514,7 +515,7 @@ class _Row:
         return whole
 
     def _rows_of(self, node: exp.Expr) -> float:
-        """Rows of a query or a source that functions in FROM make; a table counts as one."""
+        """Return the rows that functions in FROM make for a query or a source; a table counts as one row."""
         match node:
             case exp.Select():
                 joins = [join.this for join in node.args.get("joins") or ()]
@@ -552,7 +553,7 @@ class _Row:
                 self._work, self._memory = (
                     work,
                     memory,
-                )  # a server looks at its clock between steps, and the last is the largest
+                )  # a server checks its time limit between steps, and the last step is the largest
                 self._spend(self._value(cte.this))
                 for name, size in fixed.items():
                     most = max(size, known.get(name, 0))
@@ -562,16 +563,16 @@ class _Row:
                 self._deepen()
 
     def _deepen(self) -> None:
-        """Documents of a recursion are as deep as it goes."""
+        """Increase the depth of documents in a recursion by its depth."""
         for name, value in self._columns.items():
             if value.json:
                 self._columns[name] = value._replace(depth=_ENDLESS)
 
     def _name_source(self, node: exp.Expr, value: Bound) -> None:
-        """Names of a function or of rows in FROM."""
+        """Record the names of a function or of rows in FROM."""
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             whole = self._wholes.get(node.name.lower())
-            if whole is not None and node.args.get("alias"):  # of a common table expression
+            if whole is not None and node.args.get("alias"):  # columns of a common table expression
                 self._wholes[node.alias.lower()] = whole
                 self._name([one.lower() for one in node.alias_column_names], whole)
             return
@@ -628,7 +629,7 @@ def _is_recursive(cte: exp.Expr) -> bool:
 
 
 def _shrinks(node: exp.Expr) -> bool:
-    """`replace(x, 'abc', 'de')`: the text is changed where it is."""
+    """Return True for `replace(x, 'abc', 'de')`: the text is changed in place."""
     parts = node.expressions[1:3]
     return (
         len(parts) == 2

@@ -1,6 +1,6 @@
-"""A second opinion on rendered PostgreSQL: libpg_query, the server's own grammar, must see the tables, functions and names the guard saw.
+"""Cross-check of rendered PostgreSQL: libpg_query, the server's own grammar, must find the same tables, functions and names as the guard.
 
-Optional (`toolgen[pglast]`): where pglast is installed every statement is checked. pglast is GPL-3.0-or-later and no part of toolgen, which
+Optional (`toolgen[pglast]`): if pglast is installed, every statement is checked. pglast is GPL-3.0-or-later and not part of toolgen, which
 works without it and imports it nowhere else.
 """
 
@@ -22,14 +22,15 @@ else:
 
 __all__ = ["AVAILABLE", "cross_check"]
 
-# What the grammar makes of syntax: EXTRACT, AT TIME ZONE, LIKE … ESCAPE, SIMILAR TO, TRIM, SUBSTRING, POSITION, OVERLAY, OVERLAPS, …
+# Functions that the grammar makes of syntax: EXTRACT, AT TIME ZONE, LIKE … ESCAPE, SIMILAR TO, TRIM, SUBSTRING, POSITION, OVERLAY,
+# OVERLAPS, …
 _SYNTAX: Final = frozenset(
     {
         *("btrim", "extract", "is_normalized", "like_escape", "ltrim", "normalize", "overlaps", "overlay"),
         *("pg_collation_for", "position", "rtrim", "similar_to_escape", "substring", "timezone"),
     }
 )
-# Written like a call, and none to the grammar; or a call that it names otherwise.
+# Calls in the guard's view that are none in the grammar, or that it names differently.
 _NO_CALLS: Final = frozenset(
     {
         *("coalesce", "extract", "greatest", "grouping", "least", "normalize", "nullif", "overlay", "position", "trim"),
@@ -38,7 +39,7 @@ _NO_CALLS: Final = frozenset(
         *("json_array", "json_arrayagg", "json_object", "json_objectagg", "json_scalar", "substring"),
     }
 )
-# What is rendered as a call: `^`, `|/`, `||/`, UNNEST, TRIM(LEADING FROM …), TRIM(TRAILING FROM …).
+# Calls made by rendering: `^`, `|/`, `||/`, UNNEST, TRIM(LEADING FROM …), TRIM(TRAILING FROM …).
 _RENDERED: Final = frozenset({"cbrt", "ltrim", "power", "rtrim", "sqrt", "unnest"})
 _ROOTS: Final = {"": "SelectStmt", "insert": "InsertStmt", "update": "UpdateStmt", "delete": "DeleteStmt"}
 _STATEMENTS: Final = frozenset({"InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "intoClause", "LockingClause"})
@@ -47,10 +48,10 @@ _STATEMENTS: Final = frozenset({"InsertStmt", "UpdateStmt", "DeleteStmt", "Merge
 def cross_check(
     sql: str, *, tables: Iterable[str], functions: Iterable[str], names: Iterable[str], writes: str = ""
 ) -> None:
-    """Raises `StatementRefusal` where libpg_query reads anything else in `sql` than the guard did; nothing without pglast.
+    """Raise `StatementRefusal` if libpg_query parses `sql` differently from the guard; do nothing without pglast.
 
-    `tables`, `functions` and `writes` are as in `Statement`; `names` are those of columns and aliases in the guard's tree, folded.
-    A relation without a schema must be a common table expression: the guard writes every table out with its schema.
+    `tables`, `functions` and `writes` are as in `Statement`; `names` are those of columns and aliases in the guard's tree, folded. A
+    relation without a schema must be a common table expression, because the guard writes every table with its schema.
     """
     if not AVAILABLE:
         return
@@ -96,13 +97,13 @@ def _compare_functions(nodes: Iterable[tuple[str, Mapping[str, Any]]], known: fr
         if not schema:
             found.add(name)
         elif schema != ["pg_catalog"] or name not in _SYNTAX:
-            _differ("it is read as calling a function of some schema")
+            _differ("it is read as calling a function with a schema")
     if found - known - _RENDERED or known - found - _NO_CALLS:
         _differ("it is read as calling other functions")
 
 
 def _compare_names(nodes: Iterable[tuple[str, Mapping[str, Any]]], known: frozenset[str]) -> None:
-    """The grammar has folded and cut every name: each that it finds must be one of the guard's."""
+    """Compare names. The grammar has folded and cut every name, and each must be one of the guard's."""
     found: set[str] = set()
     for kind, node in nodes:
         if kind == "ColumnRef":
@@ -119,7 +120,7 @@ def _compare_names(nodes: Iterable[tuple[str, Mapping[str, Any]]], known: frozen
 
 
 def _nodes(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every node with the name it stands under: its kind, or a field whose kind is fixed."""
+    """Yield every node with its name: its kind, or a field with a fixed kind."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -134,4 +135,4 @@ def _nodes(value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _differ(how: str) -> NoReturn:
-    refuse("cross-check", f"PostgreSQL's own grammar reads the statement in another way: {how}", "write it more simply")
+    refuse("cross-check", f"PostgreSQL's own grammar parses the statement differently: {how}", "write it more simply")

@@ -25,19 +25,19 @@ def page_of(text: str, parameters: Sequence[Json]) -> str:
 
 
 def text_digest(sql: str) -> str:
-    """The digest of a statement's text, of which its cursors are made: kept with its plan."""
+    """Return the digest of a statement's text for its cursors, which is stored with its plan."""
     return digest(sql).removeprefix("sha256:")
 
 
 def skipped(cursor: str, sql: str, parameters: Sequence[Json]) -> int:
-    """Number of rows before a cursor; 0 for none. Raises `StatementRefusal` for one that is not of this statement."""
+    """Return the number of rows before a cursor; 0 for none. Raises `StatementRefusal` for a cursor of another statement."""
     if not cursor:
         return 0
     rows, _, page = cursor.partition("-")
     if not _CURSOR.fullmatch(cursor) or page != page_of(text_digest(sql), parameters):
         refuse(
             "cursor",
-            "the cursor is not one of this statement with these parameters",
-            "send statement and parameters as they were, with next_cursor of their last answer",
+            "the cursor does not belong to this statement with these parameters",
+            "send the same statement and parameters, with next_cursor of their last answer",
         )
     return int(rows)

@@ -1,4 +1,4 @@
-"""Spellings that the parser does not read, respelt among the tokens as what it reads and the engine takes for the same."""
+"""Rewrites of tokens from syntax without support in the parser to equivalent syntax."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from toolgen.connectors.sql.guard.prefix_signs import enclose_absolutes, enclose
 from toolgen.connectors.sql.guard.refusal import refuse
 from toolgen.model.database import DialectName
 
-__all__ = ["PLAIN_NUMBER", "respelt"]
+__all__ = ["PLAIN_NUMBER", "rewritten"]
 
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
-# What stands before a query: `TABLE t` here is one, and nothing else.
+# Tokens before a query: after them `TABLE t` is a query.
 _BEFORE_A_QUERY = frozenset(
     {TokenType.L_PAREN, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.ALL, TokenType.DISTINCT}
 )
@@ -40,8 +40,8 @@ _INTERVAL_FIELDS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"
 _CALLED_ALONE = frozenset({"UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"})
 
 
-def respelt(tokens: Sequence[Token], dialect: DialectName) -> Sequence[Token]:
-    """The tokens in the parser's spelling. Positions stay those of the text."""
+def rewritten(tokens: Sequence[Token], dialect: DialectName) -> Sequence[Token]:
+    """Return the tokens in the parser's syntax. Positions stay those of the text."""
     words: set[str | TokenType] = {token.text.upper() for token in tokens}
     words.update(token.token_type for token in tokens)
     record = RECORDS[dialect]
@@ -55,7 +55,7 @@ def respelt(tokens: Sequence[Token], dialect: DialectName) -> Sequence[Token]:
 
 
 def _selected(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`TABLE t` is `SELECT * FROM t` (https://www.postgresql.org/docs/current/sql-select.html#SQL-TABLE)."""
+    """Rewrite `TABLE t` as `SELECT * FROM t` (https://www.postgresql.org/docs/current/sql-select.html#SQL-TABLE)."""
     for index, token in enumerate(tokens):
         begins = index == 0 or tokens[index - 1].token_type in _BEFORE_A_QUERY or _ends_with(tokens, index)
         if token.token_type is TokenType.TABLE and begins and _kind(tokens, index + 1) in _NAMES:
@@ -72,7 +72,7 @@ def _ends_with(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _called(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`UTC_DATE` is `UTC_DATE()`: a reserved word of MySQL, and to the parser a name."""
+    """Rewrite `UTC_DATE` as `UTC_DATE()`: a reserved word of MySQL, which the parser reads as a name."""
     for index, token in enumerate(tokens):
         yield token
         alone = token.token_type is not TokenType.IDENTIFIER and _kind(tokens, index + 1) is not TokenType.L_PAREN
@@ -82,7 +82,7 @@ def _called(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _without_catalog(given: Sequence[Token]) -> Iterator[Token]:
-    """`pg_catalog.lower(x)` is `lower(x)`: the session looks in pg_catalog first, and the list of functions has nothing else."""
+    """Rewrite `pg_catalog.lower(x)` as `lower(x)`: the session searches pg_catalog first, and only its functions are permitted."""
     skipped = 0
     for index, token in enumerate(given):
         if skipped:
@@ -101,7 +101,7 @@ def _without_catalog(given: Sequence[Token]) -> Iterator[Token]:
 
 
 def _listed_exclusions(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`* EXCLUDE name` is `* EXCLUDE (name)`, which may be followed by REPLACE."""
+    """Rewrite `* EXCLUDE name` as `* EXCLUDE (name)`, which may be followed by REPLACE."""
     for index, token in enumerate(tokens):
         listed = (
             index > 1
@@ -118,7 +118,7 @@ def _listed_exclusions(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _nulls_behind(given: Sequence[Token]) -> Iterator[Token]:
-    """`f(x IGNORE NULLS)` is `f(x) IGNORE NULLS` (https://duckdb.org/docs/sql/functions/window_functions)."""
+    """Rewrite `f(x IGNORE NULLS)` as `f(x) IGNORE NULLS` (https://duckdb.org/docs/sql/functions/window_functions)."""
     index = 0
     while index < len(given):
         words = [token.text.upper() for token in given[index : index + 3]]
@@ -132,7 +132,7 @@ def _nulls_behind(given: Sequence[Token]) -> Iterator[Token]:
 
 
 def _sorted_by(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`ORDER BY x USING >` is `ORDER BY x DESC` (https://www.postgresql.org/docs/current/sql-select.html#SQL-ORDERBY)."""
+    """Rewrite `ORDER BY x USING >` as `ORDER BY x DESC` (https://www.postgresql.org/docs/current/sql-select.html#SQL-ORDERBY)."""
     for index, token in enumerate(tokens):
         if token.token_type is TokenType.USING and _kind(tokens, index + 1) in _DIRECTIONS:
             continue
@@ -143,7 +143,7 @@ def _sorted_by(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _sampled(given: Sequence[Token]) -> Iterator[Token]:
-    """`SAMPLE 50 PERCENT (bernoulli)` is `SAMPLE bernoulli (50 PERCENT)` (https://duckdb.org/docs/sql/samples)."""
+    """Rewrite `SAMPLE 50 PERCENT (bernoulli)` as `SAMPLE bernoulli (50 PERCENT)` (https://duckdb.org/docs/sql/samples)."""
     index = 0
     while index < len(given):
         match [token.text.lower() for token in given[index : index + 6]]:
@@ -164,9 +164,10 @@ def _sampled(given: Sequence[Token]) -> Iterator[Token]:
 
 
 def _intervals(given: Sequence[Token], units: bool) -> Iterator[Token]:
-    """`INTERVAL '…'` is a cast of the whole text; the parser takes what it knows out of it. With `units` so is `INTERVAL '2' DAY`.
+    """Rewrite `INTERVAL '…'` as a cast of the complete text, of which the parser would keep only the parts it knows. With `units` likewise
+    `INTERVAL '2' DAY`.
 
-    `INTERVAL '1-2' YEAR TO MONTH` is read by the parser.
+    The parser supports `INTERVAL '1-2' YEAR TO MONTH`.
     """
     index = 0
     while index < len(given):
@@ -192,7 +193,7 @@ def _intervals(given: Sequence[Token], units: bool) -> Iterator[Token]:
 
 
 def _numbers(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`0x0A` stays apart from `X'0A'`: MariaDB takes the one for a number beside numbers, and the other for text."""
+    """Keep `0x0A` distinct from `X'0A'`: MariaDB reads the first as a number beside numbers, and the second as text."""
     for token in tokens:
         written = token.end - token.start + 1
         if token.token_type is TokenType.HEX_STRING and written == len(token.text) + len("0x"):
@@ -202,7 +203,7 @@ def _numbers(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _decoded(given: Sequence[Token]) -> Iterator[Token]:
-    """`U&'…' UESCAPE '!'` is the text it stands for (https://www.postgresql.org/docs/current/sql-syntax-lexical.html, section 4.1.2.3)."""
+    """Replace `U&'…' UESCAPE '!'` by its text (https://www.postgresql.org/docs/current/sql-syntax-lexical.html, section 4.1.2.3)."""
     index = 0
     while index < len(given):
         token = given[index]
@@ -227,7 +228,7 @@ def _unescaped(text: str, escape: str) -> str:
         text,
     )
     try:
-        return decoded.encode("utf-16", "surrogatepass").decode("utf-16")  # two halves are one character
+        return decoded.encode("utf-16", "surrogatepass").decode("utf-16")  # two surrogates are one character
     except UnicodeDecodeError:
         _refuse_escape()
 
@@ -241,11 +242,11 @@ def _character(code: str, itself: str) -> str:
 
 
 def _refuse_escape() -> NoReturn:
-    refuse("literal", "an escape in U&'…' stands for no character", "write the characters themselves")
+    refuse("literal", "an escape in U&'…' is not a valid character", "write the characters themselves")
 
 
 def _without_index(given: Sequence[Token]) -> Iterator[Token]:
-    """`INDEXED BY name` says how rows are found, not which (https://www.sqlite.org/lang_indexedby.html)."""
+    """Remove `INDEXED BY name`, which affects how rows are found, not which (https://www.sqlite.org/lang_indexedby.html)."""
     skipped = 0
     for index, token in enumerate(given):
         if skipped:
@@ -257,8 +258,8 @@ def _without_index(given: Sequence[Token]) -> Iterator[Token]:
 
 
 def _affinities(given: Sequence[Token]) -> Iterator[Token]:
-    """A type in a CAST is the affinity its name has (https://www.sqlite.org/datatype3.html, section 3.1), whatever else it says."""
-    casts: list[bool] = []  # for each parenthesis that is open: whether it is that of a CAST
+    """Replace a type in a CAST by the affinity of its name (https://www.sqlite.org/datatype3.html, section 3.1)."""
+    casts: list[bool] = []  # for each open parenthesis: True if it belongs to a CAST
     index = 0
     while index < len(given):
         token = given[index]
@@ -304,7 +305,7 @@ def _word(like: Token, kind: TokenType, text: str) -> Token:
 
 
 def _any(tokens: Sequence[Token]) -> Iterator[Token]:
-    """`= SOME (…)` is `= ANY (…)` (SQL:2016, 8.9); the parser reads the former before a query alone."""
+    """Rewrite `= SOME (…)` as `= ANY (…)` (SQL:2016, 8.9); the parser supports the former only before a query."""
     for index, token in enumerate(tokens):
         quantifies = token.token_type is TokenType.SOME and _kind(tokens, index + 1) is TokenType.L_PAREN
         yield _word(token, TokenType.ANY, "ANY") if quantifies else token
@@ -315,14 +316,14 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 
 def _fractions(given: Sequence[Token]) -> Iterable[Token]:
-    """Numbers that begin with a point; statements without a number behind a point stay as they are."""
+    """Join numbers that begin with a dot; statements without a number after a dot are unchanged."""
     number, point = TokenType.NUMBER, TokenType.DOT
     kinds = [token.token_type for token in given]
     return _joined_fractions(given) if (point, number) in pairwise(kinds) else given
 
 
 def _joined_fractions(given: Sequence[Token]) -> Iterator[Token]:
-    """`.25` is one number, wherever a number may stand: the parser takes the point for a sign behind DISTINCT and the like."""
+    """Read `.25` as one number wherever a number is allowed: the parser reads the dot as a separator after DISTINCT and similar words."""
     index = 0
     while index < len(given):
         token, number = given[index], given[index + 1] if index + 1 < len(given) else None
@@ -342,13 +343,13 @@ def _joined_fractions(given: Sequence[Token]) -> Iterator[Token]:
 
 
 def _ends_before_point(before: Token, point: Token) -> bool:
-    """Return True if a name or a value ends before the point, which then belongs to it; a word of the grammar has a space behind it."""
+    """Return True if a name or a value ends before the dot, which then belongs to it; after a keyword there is a space."""
     ends = before.token_type in _POINT_ENDS or before.token_type in _CLOSING
     return ends or (before.end + 1 == point.start and before.text.isidentifier())
 
 
 _Respell: TypeAlias = Callable[[Sequence[Token]], Iterable[Token]]
-# By a word, or a kind of token, that is in the statement then, and the spelling that the dialect has, or "".
+# Rewrites by a word or a kind of token in the statement, and the syntax that the dialect must have, or "".
 _RESPELLINGS: Final[Sequence[tuple[str | TokenType, Spelling | Literal[""], _Respell]]] = (
     ("TABLE", "table_queries", _selected),
     ("PG_CATALOG", "catalog_prefix", _without_catalog),

@@ -1,7 +1,7 @@
-"""Casts to enum types of a database: `'paid'::order_status`, with the labels of visible columns alone.
+"""Casts to enum types of a database: `'paid'::order_status`, with the labels of visible columns only.
 
-The name of the type is replaced by the one of the catalog, with its schema: a search path cannot make it another type. Only labels that
-are written out, and parameters, are cast, so a type with an input function of its own gets nothing that its columns do not hold.
+The name of the type is replaced by the one of the catalog, with its schema: a search path cannot change the type. Only literal labels and
+parameters are cast, so a type with its own input function gets no other values than those of its columns.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class EnumType(Struct, frozen=True, kw_only=True):
     labels: frozenset[str]
 
     def identifier(self) -> exp.Expr:
-        """The name as it is sent."""
+        """Name of the type in the rendered statement."""
         parts = (exp.to_identifier(part, quoted=True) for part in (self.schema, self.name))
         return exp.Dot(this=next(parts), expression=next(parts))
 
     def plain_name(self) -> str:
-        """The name as it is sent for a dialect whose parser leaves names of types without quotes; "" for one that needs quotes."""
+        """Name of the type for a dialect whose parser leaves names of types unquoted; "" if the name needs quotes."""
         name = f"{self.schema}.{self.name}"
         return name if _PLAIN.fullmatch(name) else ""
 
 
 class EnumTypes:
-    """The enum types of the columns that a scope opens."""
+    """Enum types of the columns that a scope opens."""
 
     def __init__(self, database: Database, scope: SqlScope) -> None:
         self._database = database
@@ -70,7 +70,7 @@ class EnumTypes:
             told = ", ".join(f"'{shown(label)}'" for label in sorted(found.labels)[:_MAX_TOLD])
             refuse(
                 "type",
-                f"a value that is no label is converted to {shown(found.name)}",
+                f"a value that is not a label is converted to {shown(found.name)}",
                 f"write one of {told}, or compare column::text with a text",
             )
         node.set("kind", found.plain_name() if isinstance(kind, str) else found.identifier())
@@ -88,7 +88,7 @@ _KNOWN: Final[ByIdentity[Mapping[tuple[str, str], EnumType]]] = ByIdentity(200)
 
 
 def _enum_types(database: Database, scope: SqlScope) -> dict[tuple[str, str], EnumType]:
-    """Types by schema and name, and by their name alone in the default schema. Types of the engine have no schema."""
+    """Return types by schema and name, and by name only in the default schema. Types of the engine have no schema."""
     found: dict[tuple[str, str], EnumType] = {}
     if not RECORDS[database.dialect].named_enums:
         return found

@@ -17,11 +17,11 @@ _WHOLE_NUMBER = re.compile(r"(tiny|small|medium|big)?int(eger|[248])?\b", re.IGN
 
 
 def narrowed(asked: exp.Expr, condition: exp.Expr, table: Table, dialect: DialectName) -> exp.Expr:
-    """`asked` for the rows of `condition` alone.
+    """Return `asked` evaluated only for the rows of `condition`.
 
-    The engines compute the terms of an AND in any order, and an error (`1 / (n - 5)`, a cast) would tell of rows that are hidden; a CASE
-    they compute in its own. Only a term that cannot fail, a key of whole numbers compared with values, stays outside of it, so that the
-    key's index is used and no more rows are read and locked than are meant.
+    Engines evaluate the terms of an AND in any order, and an error (`1 / (n - 5)`, a cast) would reveal hidden rows; the order of a CASE is
+    fixed. Only a term that cannot fail, a key of integers compared with values, stays outside of the CASE, so that the key's index is used
+    and only the intended rows are read and locked.
     """
     keys = _keys(table, dialect)
     terms = list(asked.flatten()) if isinstance(asked, exp.And) else [asked]
@@ -72,7 +72,7 @@ def _cannot_fail(term: exp.Expr, keys: frozenset[str], spelling: NameRules) -> b
 
 
 def _is_number(value: exp.Expr) -> bool:
-    """A whole number written out, or a parameter."""
+    """Return True for an integer literal or a parameter."""
     if isinstance(value, exp.Column):
         return slot_number(value) is not None
     return isinstance(value, exp.Literal) and value.is_int

@@ -9,7 +9,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from toolgen.connectors.sql.dialects import RECORDS
-from toolgen.connectors.sql.guard.column_names import conceal
+from toolgen.connectors.sql.guard.column_names import hide_text
 from toolgen.connectors.sql.guard.filtered_changes import conjunction
 from toolgen.connectors.sql.guard.grammar import check_grammar
 from toolgen.connectors.sql.guard.identifiers import fold_column, full_name
@@ -21,13 +21,13 @@ from toolgen.model.database import DialectName, Table
 
 __all__ = ["attributes_of", "columns_of", "install", "numbered", "read_filter"]
 
-# A string, a quoted name, a cast (`::`), or what we look for: `:name` where neither a name nor another colon stands before it.
+# A string, a quoted name, a cast (`::`), or the searched `:name`, which follows neither a name nor another colon.
 _PIECE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\]|::|(?<![\w:]):([A-Za-z_][A-Za-z0-9_.]*)")
 
 
 @lru_cache(maxsize=256)
 def _split(rows: str, numbered: bool) -> tuple[str, tuple[str, ...]]:
-    """The filter with a placeholder for each `:name`, and the names in order."""
+    """Return the filter with a placeholder for each `:name`, and the names in order."""
     names: list[str] = []
 
     def replaced(found: re.Match[str]) -> str:
@@ -40,9 +40,9 @@ def _split(rows: str, numbered: bool) -> tuple[str, tuple[str, ...]]:
 
 
 def read_filter(rows: str, dialect: DialectName) -> tuple[exp.Expr, tuple[str, ...]]:
-    """The condition and the attributes its placeholders stand for. Raises `StatementRefusal` when it is not one plain condition.
+    """Return the condition and the attributes of its placeholders. Raises `StatementRefusal` if it is not one simple condition.
 
-    The text is parsed as the WHERE of a SELECT and must be nothing else: no further clause, no subquery, no comma.
+    The text is parsed as the WHERE of a SELECT and must contain nothing else: no further clause, no subquery, no comma.
     """
     text, names = _split(rows, RECORDS[dialect].always_numbered)
     parsed = parse(f"SELECT 1 WHERE ({text})", dialect)
@@ -50,14 +50,14 @@ def read_filter(rows: str, dialect: DialectName) -> tuple[exp.Expr, tuple[str, .
     check_grammar(root, dialect, frozenset())
     extra = {name for name, value in root.args.items() if value} - {"expressions", "where"}
     if not isinstance(root, exp.Select) or extra or len(root.expressions) != 1 or parsed.asked != len(names):
-        refuse("row-filter", "it is not one condition", "write what would follow WHERE")
+        refuse("row-filter", "it is not one condition", "write the condition as after WHERE")
     condition: exp.Expr = root.args["where"].this
     if not isinstance(condition, exp.Paren) or not isinstance(condition.this, exp.Condition):
-        refuse("row-filter", "it is not one condition", "write what would follow WHERE")
+        refuse("row-filter", "it is not one condition", "write the condition as after WHERE")
     if any(isinstance(node, (exp.Query, exp.Table, exp.Window, exp.Star)) for node in condition.walk()):
         refuse(
             "row-filter",
-            "it holds a subquery, a window or a *",
+            "it contains a subquery, a window or a *",
             "compare columns of the table with values and attributes",
         )
     return condition, names
@@ -73,7 +73,9 @@ def numbered(rows: str, dialect: DialectName, first: int) -> tuple[exp.Expr, tup
 
 
 def columns_of(condition: exp.Expr, table: Table, dialect: DialectName) -> tuple[str, ...]:
-    """The columns a filter reads, as the database spells them. Raises `StatementRefusal` for one the table does not have."""
+    """Return the columns that a filter reads, as the database spells them. Raises `StatementRefusal` for a column the table does not
+    have.
+    """
     known = {fold_column(dialect, column.name, quoted=True): column.name for column in table.columns}
     found: list[str] = []
     for column in condition.find_all(exp.Column):
@@ -99,14 +101,14 @@ def install(
     fenced: bool,
     asked: Sequence[exp.Expr] = (),
 ) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Puts filter and masks in the tree: `t` becomes `(SELECT granted columns FROM t WHERE condition) AS t`.
+    """Insert filter and masks into the tree: `t` becomes `(SELECT granted columns FROM t WHERE condition) AS t`.
 
-    Of the granted columns it has those that are `used` (`table.column`): nothing is read that the statement does not touch.
-    The subquery of a filter that is `fenced` has a limit that limits nothing: no optimizer moves a condition into it, where it would be
-    asked about rows the filter leaves out, and an error (`1 / 0`, a cast) would tell of them. Conditions that are `asked` there cannot
-    fail. Without a fence the engines pull the subquery up.
+    It contains only the granted columns that are `used` (`table.column`), so that no other column is read. The subquery of a `fenced`
+    filter has a limit without effect, so that no optimizer moves a condition into it: there a condition would be evaluated for filtered
+    rows, and an error (`1 / 0`, a cast) would reveal them. Conditions in `asked` cannot fail. Without a fence the engines merge the
+    subquery.
 
-    Its placeholders are numbered from `first`. Returns the attributes they stand for and the columns (`table.column`) the filter reads.
+    Its placeholders are numbered from `first`. Returns their attributes and the columns (`table.column`) that the filter reads.
     """
     condition, names = numbered(place.rows, dialect, first) if place.rows is not None else (None, ())
     columns = columns_of(condition, place.table, dialect) if condition is not None else ()
@@ -129,22 +131,22 @@ def install(
     if (condition is not None and fenced) or (RECORDS[dialect].merges_subqueries_wrongly and _is_merged_wrongly(node)):
         inner.set(*_fence(dialect))
     seen = exp.Subquery(this=inner, alias=alias, joins=joins)
-    conceal(seen)
+    hide_text(seen)
     node.replace(seen)
     return names, frozenset(f"{owner}.{column}" for column in columns)
 
 
 def _bare(node: exp.Table) -> exp.Table:
-    """The table itself, with whatever belongs to it alone: a sample, hints for an index. `node` is left without them."""
+    """Return the table itself, with the parts that belong only to it: a sample, hints for an index. They are removed from `node`."""
     return exp.Table(**{name: value for name, value in node.args.items() if name not in {"alias", "joins"}})
 
 
 def _is_merged_wrongly(node: exp.Expr) -> bool:
-    """True below a query with WITH ROLLUP, a window function or a subquery in HAVING, into which MariaDB may not merge the subquery.
+    """Return True below a query with WITH ROLLUP, a window function or a subquery in HAVING, into which MariaDB may not merge the subquery.
 
-    With ROLLUP it takes columns of rows for those of groups: totals have a key in place of NULL. With a window function it finds names in
-    ORDER BY ambiguous. With ROLLUP, HAVING and a window function it loses rows either way. A subquery in HAVING sees the key of another
-    group.
+    With ROLLUP it confuses columns of rows and of groups: totals have a key instead of NULL. With a window function it reports names in
+    ORDER BY as ambiguous. With ROLLUP, HAVING and a window function it loses rows in both forms. A subquery in HAVING sees the key of
+    another group.
     """
     query = node.find_ancestor(exp.Select)
     if query is None:
@@ -155,7 +157,7 @@ def _is_merged_wrongly(node: exp.Expr) -> bool:
     if rolled_up and windows and query.args.get("having") is not None:
         refuse(
             "syntax",
-            "WITH ROLLUP, HAVING and a window function stand in one query, which MariaDB answers with other rows each way",
+            "one query has WITH ROLLUP, HAVING and a window function, which MariaDB answers incorrectly",
             "group in a subquery, and use the window function outside of it",
         )
     having = query.args.get("having")
@@ -163,12 +165,12 @@ def _is_merged_wrongly(node: exp.Expr) -> bool:
 
 
 def _constant() -> exp.Expr:
-    """For a table of which no column is used: its rows are counted."""
+    """Return a constant for a table without a used column, whose rows are counted."""
     return exp.Alias(this=exp.Literal.number(1), alias=exp.to_identifier("1", quoted=True))
 
 
 def _fence(dialect: DialectName) -> tuple[str, exp.Expr]:
-    """A clause that is no bound, and past which no condition is moved."""
+    """Return a clause without effect that prevents conditions from being moved past it."""
     clause, count = RECORDS[dialect].fence
     number = exp.Literal.number(abs(count))
     value = exp.Neg(this=number) if count < 0 else number
@@ -176,7 +178,7 @@ def _fence(dialect: DialectName) -> tuple[str, exp.Expr]:
 
 
 def _seen(name: str, masks: Mapping[str, str]) -> exp.Expr:
-    """A column of the table, or what a mask says is seen instead."""
+    """Return a column of the table, or the expression of its mask."""
     identifier = exp.to_identifier(name, quoted=True)
     if name in masks:
         return exp.Alias(this=exp.Literal.string(masks[name]), alias=identifier)
@@ -184,5 +186,5 @@ def _seen(name: str, masks: Mapping[str, str]) -> exp.Expr:
 
 
 def attributes_of(rows: str) -> tuple[str, ...]:
-    """The `:name`s in a filter, in order."""
+    """Return the `:name`s in a filter, in order."""
     return _split(rows, False)[1]

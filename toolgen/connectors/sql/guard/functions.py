@@ -1,7 +1,7 @@
-"""Which functions a statement may call in each dialect, and how large their arguments may be.
+"""Functions that a statement may call in each dialect, and limits of their arguments.
 
-The lists are curated: a function is here because it computes a value from its arguments and reads or changes nothing else. What is not
-here is refused; a policy may add to it.
+The lists are curated: a listed function computes a value from its arguments, and reads or changes nothing else. Other functions are
+refused; a policy may add some.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FUNCTIONS: Mapping[str, frozenset[str]] = ByDialect(lambda record: frozenset(rec
 """Allowed scalar, aggregate and window functions by dialect, folded to lower case."""
 
 TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = ByDialect(lambda record: record.table_functions)
-"""Functions allowed in FROM, with the columns they give."""
+"""Functions allowed in FROM, with their columns."""
 
 
 def source_columns(name: str, dialect: DialectName) -> tuple[str, ...] | None:
@@ -48,7 +48,7 @@ def source_columns(name: str, dialect: DialectName) -> tuple[str, ...] | None:
 
 
 SPECIAL: Mapping[str, frozenset[str]] = ByDialect(lambda record: record.special_calls)
-"""Calls with a grammar of their own, which the parser must read as itself; everything else is `name(argument, …)`, kept as written."""
+"""Calls with their own grammar, which the parser must read as the call itself; all others are `name(argument, …)`, unchanged."""
 
 KEYWORD_ARGUMENTS: Mapping[str, tuple[int, frozenset[str]]] = MappingProxyType(
     {
@@ -58,11 +58,11 @@ KEYWORD_ARGUMENTS: Mapping[str, tuple[int, frozenset[str]]] = MappingProxyType(
         "normalize": (1, _names("nfc nfd nfkc nfkd")),
     }
 )
-"""Functions with an argument that is a keyword and reads like a column: its place and the keywords (MySQL; PostgreSQL's normalize)."""
+"""Functions with a keyword argument that looks like a column: its position and the keywords (MySQL; PostgreSQL's normalize)."""
 
 
 class Cap(Struct, frozen=True, kw_only=True):
-    """A number written out at `index` must be no larger than `largest`; with `strict`, nothing else may stand there."""
+    """Limit of an argument: the literal at `index` must not be larger than `largest`; with `strict`, only a literal is allowed."""
 
     index: int
     largest: int
@@ -84,7 +84,7 @@ CAPS: Mapping[str, Cap] = MappingProxyType(
         "range": Cap(index=-1, largest=100_000, strict=False),
     }
 )
-MODIFIERS = frozenset(  # https://dev.mysql.com/doc/refman/8.4/en/select.html: those that only speak to the optimizer
+MODIFIERS = frozenset(  # https://dev.mysql.com/doc/refman/8.4/en/select.html: words that only affect the optimizer
     [
         "STRAIGHT_JOIN",
         "HIGH_PRIORITY",
@@ -95,20 +95,22 @@ MODIFIERS = frozenset(  # https://dev.mysql.com/doc/refman/8.4/en/select.html: t
         "SQL_BUFFER_RESULT",
     ]
 )
-"""Words that MySQL reads behind SELECT, and that change no answer."""
+"""Words after SELECT in MySQL that change no answer."""
 
 LAMBDAS = _names(
     """
     apply array_apply array_filter array_reduce array_transform filter list_apply list_filter list_reduce list_transform reduce
     """
 )
-"""DuckDB's functions that take a function; in the arguments of any other an arrow reads JSON."""
+"""DuckDB's functions with a function argument; in the arguments of any other an arrow reads JSON."""
 
 GROWING = _names("repeat lpad rpad space zeroblob randomblob")
-"""Functions whose result is as long as they are told. One in another would multiply what each may do alone."""
+"""Functions whose arguments determine the length of the result. Nested, their limits would multiply."""
 
 WRITTEN_OUT: Mapping[str, int] = MappingProxyType({"translate": 1, "btrim": 1, "ltrim": 1, "rtrim": 1, "trim": 1})
-"""From this argument on, texts are written out where a server is not interrupted: it looks up each character of one in all of the other."""
+"""Arguments from this position on must be literals if the server cannot be interrupted: it searches each character of one in all of the
+other.
+"""
 
 FORMATTERS = _names("printf format")
-"""Functions whose first argument is a template with widths: it must be written out, and its widths small."""
+"""Functions whose first argument is a template with widths: it must be a literal, and its widths small."""

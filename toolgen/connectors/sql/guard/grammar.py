@@ -1,4 +1,4 @@
-"""Which syntax a statement may consist of: every node class and every argument of it, listed; what is not listed is refused."""
+"""Permitted syntax of a statement: a list of node classes and their arguments; others are refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _arguments(text: str = "") -> Arguments:
 
 _TWO, _ONE, _MANY = map(_arguments, ("this expression", "this", "expressions"))
 
-# By name, because a class that a version of sqlglot does not have simply cannot occur.
+# By name, because a class that is missing in a version of sqlglot cannot occur.
 _EVERYWHERE: Mapping[str, Arguments] = {
     # queries
     "Select": _arguments("with_ expressions distinct from_ joins laterals where group having qualify windows order limit offset"),
@@ -147,7 +147,7 @@ def _extended(name: str, text: str) -> Arguments:
 
 
 GRAMMAR: Mapping[str, Mapping[type[exp.Expr], Arguments]] = ByDialect(_listed)
-"""Classes of the parser that a statement may have, with their arguments, by dialect."""
+"""Permitted classes of the parser with their arguments, by dialect."""
 
 _TYPES = _arguments(
     """
@@ -178,10 +178,10 @@ def check_grammar(
     defined: frozenset[str] = frozenset(),
     enums: EnumTypes | None = None,
 ) -> None:
-    """Refuses the first node, argument, function, type or operator of the tree that is not listed.
+    """Refuse the first node, argument, function, type or operator of the tree that is not listed.
 
-    `added` are the policy's functions. `defined` are the database's own: one that shares its name with a listed one is not that one.
-    `enums` are its types that a cast may name, if any.
+    `added` are the policy's functions. `defined` are the database's own: a function with the name of a listed one is a different function.
+    `enums` are its types allowed in casts, if any.
     """
     listed = GRAMMAR[dialect]
     for node in root.walk():
@@ -228,13 +228,13 @@ def _check_identifier(node: exp.Expr, dialect: DialectName) -> None:
             and parent.this is node
             and not parent.args.get("table")
         ):
-            refuse("syntax", "a placeholder or call stands where a name belongs", "write the name")
+            refuse("syntax", "a placeholder or call is used in the place of a name", "write the name")
     else:
         check_name(name, dialect)
 
 
 def called(node: exp.Anonymous) -> str:
-    """The name of a call as it was written, in lower case, or "" for one that was not read as a plain call."""
+    """Return the name of a call as written, in lower case, or "" if it was not parsed as an ordinary call."""
     name = node.this
     return name[len(CALL) :].lower() if isinstance(name, str) and name.startswith(CALL) else ""
 
@@ -243,7 +243,7 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
     name = called(node) if isinstance(node, exp.Anonymous) else ""
     record = RECORDS[dialect]
     if not name and node.name.upper() == "ALL" and isinstance(node.parent, _COMPARISONS) and record.array_comparisons:
-        return  # `x <> ALL (array)`: a reserved word, and no function
+        return  # `x <> ALL (array)`: a reserved word, not a function
     if is_sign(node) or (record.tilde_operators and is_negated_search(node)):
         return
     in_from = isinstance(node.parent, (exp.Table, exp.Lateral))
@@ -258,22 +258,24 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
     if name in defined and name not in added:
         refuse("function", f"this database has a function {shown(name)} of its own", "compute it another way")
     if isinstance(node.parent, exp.Dot) and node.parent.expression is node:
-        refuse("function", f"{shown(name)} is called through a schema", "call it by its name alone")
+        refuse("function", f"{shown(name)} is called with a schema", "call it by its name alone")
     check_xml_call(node)
     if cap := CAPS.get(name):
         _check_cap(node, name, cap)
     if name in GROWING and any(called(inner) in GROWING for inner in node.find_all(exp.Anonymous) if inner is not node):
-        refuse("size", f"{name} is used on a text that was made longer already", "make a text longer once")
+        refuse("size", f"{name} is used on the result of a function that lengthens text", "lengthen a text only once")
     if record.uninterruptible and (first := WRITTEN_OUT.get(name)) is not None:
         for argument in node.expressions[first:]:
             if not (isinstance(argument, exp.Literal) and argument.is_string and len(argument.name) <= _MAX_WIDTH):
-                refuse("size", f"the characters of {name} must be written out", "write them as a string")
+                refuse("size", f"the characters of {name} must be a literal", "write them as a string")
     if name in FORMATTERS and record.format_takes_template:
         _check_template(node, name, widths_as_arguments=record.bounded_values)
 
 
 def _check_named_argument(node: exp.Expr, dialect: DialectName) -> None:
-    """`make_interval(days => 7)`. The sizes of arguments are judged by their places, so few functions take named ones."""
+    """Refuse calls with named arguments except `make_interval(days => 7)` and similar ones, because argument sizes are judged by
+    position.
+    """
     function = node.parent
     known = isinstance(function, exp.Anonymous) and called(function) in RECORDS[dialect].named_arguments
     if not known or not isinstance(node.this, exp.Var) or not node.this.name.isidentifier():
@@ -286,7 +288,7 @@ def _check_declaration(node: exp.Expr, _dialect: DialectName) -> None:
     if not isinstance(node.parent, (exp.TableAlias, exp.DataType)) or node.args.get(
         "constraints"
     ):  # or a field of a STRUCT
-        refuse("syntax", "a column is declared where none belongs", "name the column")
+        refuse("syntax", "a column is declared in the wrong place", "name the column")
 
 
 def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
@@ -295,7 +297,7 @@ def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
         return
     if not cap.strict and not isinstance(node.parent, (exp.Table, exp.Lateral)):
         _check_series(node, name, cap.largest)
-    argument = arguments[min(cap.index, len(arguments) - 1)]  # of one alone: `generate_series(5)`
+    argument = arguments[min(cap.index, len(arguments) - 1)]  # its only argument: `generate_series(5)`
     if is_negative(argument) or bounded_count(argument):
         return
     if any(_is_small(bound, cap.largest) for bound in _upper_bounds(argument)):
@@ -303,13 +305,15 @@ def _check_cap(node: exp.Expr, name: str, cap: Cap) -> None:
     if cap.strict or _is_whole(argument):
         refuse(
             "size",
-            f"an argument of {name} must be a number written out, up to {cap.largest}",
+            f"an argument of {name} must be a literal number up to {cap.largest}",
             f"write a smaller number, or {'min' if name in {'zeroblob', 'randomblob'} else 'least'}(n, 100) in place of a column n",
         )
 
 
 def _check_series(node: exp.Expr, name: str, largest: int) -> None:
-    """A list of numbers is made at once: no number in its bounds is large, and none is made large by a product or a text."""
+    """Check the bounds of a list of numbers, which is made at once: no number in them may be large, or become large by a product or a
+    text.
+    """
     for argument in node.expressions:
         if any(_is_small(bound, largest) for bound in _upper_bounds(argument)):
             continue
@@ -317,7 +321,7 @@ def _check_series(node: exp.Expr, name: str, largest: int) -> None:
             refuse(
                 "size",
                 f"an argument of {name} could be more than {largest}",
-                f"write a number up to {largest}, or least(n, 1000) in place of what is worked out",
+                f"write a number up to {largest}, or least(n, 1000) in place of the expression",
             )
 
 
@@ -345,7 +349,7 @@ def _as_number(node: exp.Expr) -> exp.Expr:
 
 
 def _upper_bounds(argument: exp.Expr) -> list[exp.Expr]:
-    """The argument itself, or those of which it is the smallest: `least(level, 100)`."""
+    """Return the argument itself, or those of which it is the smallest: `least(level, 100)`."""
     return argument.expressions if is_smallest(argument) else [argument]
 
 
@@ -360,7 +364,7 @@ def _is_small(node: exp.Expr, largest: int) -> bool:
 def _check_template(node: exp.Expr, name: str, *, widths_as_arguments: bool) -> None:
     template = node.expressions[0] if node.expressions else None
     if not isinstance(template, exp.Literal) or not template.is_string:
-        refuse("size", f"the template of {name} must be written out", "write the template as a string")
+        refuse("size", f"the template of {name} must be a literal", "write the template as a string")
     widths = {number for found in _WIDTH.findall(template.name) for number in found if number and number != "*"}
     computed = "*" in template.name and not widths_as_arguments
     written = (part for argument in _width_arguments(node, template.name) for part in argument.walk())
@@ -374,7 +378,7 @@ def _check_template(node: exp.Expr, name: str, *, widths_as_arguments: bool) -> 
 
 
 def _width_arguments(node: exp.Expr, template: str) -> Iterator[exp.Expr]:
-    """Yield the arguments that stand for widths and precisions, one for each `*` of a template."""
+    """Yield the arguments for widths and precisions, one for each `*` of a template."""
     arguments = iter(node.expressions[1:])
     for width, precision, kind in _CONVERSION.findall(template):
         stars = (width, precision).count("*")
@@ -391,13 +395,13 @@ def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -
     else:
         known = _is_known(kind, dialect) if kind else _is_type(getattr(node.this, "name", ""), dialect)
     if _elements(node) > _MAX_ARRAY:
-        refuse("type", f"the sizes of arrays come to more than {_MAX_ARRAY:,} elements", "write a list, as INTEGER[]")
+        refuse("type", f"the arrays have more than {_MAX_ARRAY:,} elements", "write a list, as INTEGER[]")
     if node.this is exp.DataType.Type.XML:
         check_xml_text(node)
     if isinstance(node.this, exp.Interval):
         refuse(
             "type",
-            "an interval has a field behind its type",
+            "an interval has a field after its type",
             "write CAST(x AS INTERVAL), and date_trunc('day', x) to cut it",
         )
     if not known and not (kind and enums is not None and enums.accepts(node)):
@@ -409,7 +413,7 @@ def _check_type(node: exp.Expr, dialect: DialectName, enums: EnumTypes | None) -
 
 
 def _elements(kind: exp.Expr) -> int:
-    """Return the number of elements of a value of a type in arrays of a fixed size. DuckDB reserves room for all, in many rows at once."""
+    """Return the number of elements of a value of a type in arrays of a fixed size. DuckDB allocates all of them, for many rows at once."""
     parts = [part.args.get("kind") if isinstance(part, exp.ColumnDef) else part for part in kind.expressions]
     within = sum(_elements(part) for part in parts if isinstance(part, exp.DataType))
     sizes = [
@@ -446,29 +450,29 @@ _RECORD_FIELDS: Final = ByDialect(
         | {f"f{place}" for place in range(1, 100)}
     )
 )
-"""Names of what functions of PostgreSQL and ROW(…) give as records. None of them is a function."""
+"""Fields of records from functions of PostgreSQL and ROW(…). None of them is a function."""
 
 
 def _check_field(node: exp.Expr, dialect: DialectName) -> None:
-    """`value.field`, of a struct; DuckDB's `value.function()` is refused, and so is a schema's function.
+    """Check `value.field` of a struct; DuckDB's `value.function()` is refused, and so is a schema's function.
 
-    PostgreSQL takes `(x).name` for a call of the function `name` where x has no such field:
-    https://www.postgresql.org/docs/current/rowtypes.html#ROWTYPES-USAGE. So only known fields may stand there.
+    PostgreSQL reads `(x).name` as a call of the function `name` if x has no such field:
+    https://www.postgresql.org/docs/current/rowtypes.html#ROWTYPES-USAGE. So only known fields are permitted.
     """
     if isinstance(node.parent, exp.DataType):
-        return  # the name of a type, which was checked with it
+        return  # the name of a type, which was checked with the type
     if RECORDS[dialect].fields_may_be_calls:
         record = node.this.this if isinstance(node.this, exp.Paren) else None
         plain = isinstance(record, (exp.Column, exp.Anonymous)) and isinstance(node.expression, exp.Identifier)
         if not plain or node.expression.name not in _RECORD_FIELDS[dialect]:
-            refuse("syntax", "a field of a row is not one that is known here", syntax_alternative("Dot"))
+            refuse("syntax", "a row has an unknown field", syntax_alternative("Dot"))
         return
     if not isinstance(node.expression, exp.Identifier) or isinstance(node.this, exp.Identifier):
         refuse("function", "a function is called through a value or a schema", "write function(value)")
 
 
 def _check_mysql(node: exp.Expr, dialect: DialectName) -> None:
-    """`a <=> b < c` is `(a <=> b) < c`, and the parser reads it the other way round."""
+    """Refuse `a <=> b < c`, which is `(a <=> b) < c`, because the parser reads it as `a <=> (b < c)`."""
     value = node.expression
     if isinstance(node, exp.Introducer):
         if str(node.this).removeprefix("_").upper() not in _CHARACTER_SETS or not isinstance(
@@ -485,11 +489,11 @@ def _check_words(node: exp.Expr, dialect: DialectName) -> None:
 
 
 def _check_star(node: exp.Expr, _dialect: DialectName) -> None:
-    """`* ILIKE 'a%'` is a list of columns, which `count(*)` does not take."""
+    """Refuse `* ILIKE 'a%'` outside of a SELECT list: it is a list of columns, which `count(*)` does not accept."""
     holder = node.parent.parent if isinstance(node.parent, exp.Column) else node.parent
     selects = isinstance(holder, exp.Select) or (isinstance(holder, exp.Anonymous) and called(holder) == "columns")
     if node.args.get("ilike") is not None and not selects:
-        refuse("syntax", "* ILIKE stands outside of a SELECT list", "name the columns")
+        refuse("syntax", "* ILIKE is used outside of a SELECT list", "name the columns")
 
 
 def _check_sample(node: exp.Expr, _dialect: DialectName) -> None:
@@ -531,7 +535,7 @@ def _check_table(node: exp.Expr, dialect: DialectName) -> None:
     ):
         return
     if not isinstance(node.this, exp.Anonymous) or node.args.get("db"):
-        refuse("syntax", "something other than a table stands in FROM", "name a table")
+        refuse("syntax", "FROM contains something other than a table", "name a table")
     name = called(node.this)
     if source_columns(name, dialect) is None:
         known = ", ".join(sorted(TABLE_FUNCTIONS[dialect]))
@@ -545,21 +549,25 @@ def _check_table(node: exp.Expr, dialect: DialectName) -> None:
 
 
 def _check_function_in_rows(function: exp.Expr) -> None:
-    """`ROWS FROM (f(x), g(y))` has calls alone, without names or declared columns of their own."""
+    """Check `ROWS FROM (f(x), g(y))`, which may contain only calls without names or declared columns of their own."""
     given = {name for name, value in function.args.items() if value}
     call = isinstance(function, exp.Table) and isinstance(function.this, exp.Anonymous) and given == {"this"}
     if not call and not (isinstance(function, exp.Unnest) and given <= {"expressions"}):
         refuse(
-            "syntax", "ROWS FROM has something other than calls of functions", "write ROWS FROM (f(x), g(y)) AS t(a, b)"
+            "syntax",
+            "ROWS FROM contains something other than function calls",
+            "write ROWS FROM (f(x), g(y)) AS t(a, b)",
         )
 
 
 def _check_gathered_limit(node: exp.Expr, _dialect: DialectName) -> None:
-    """`GROUP_CONCAT(x ORDER BY y LIMIT 2)`: https://mariadb.com/kb/en/group_concat/. `LIMIT 50%` has a number, and is one of a query."""
+    """Check `GROUP_CONCAT(x ORDER BY y LIMIT 2)`: https://mariadb.com/kb/en/group_concat/. `LIMIT 50%` is a number, and belongs to a
+    query.
+    """
     if node.args.get("limit_options") is not None and not (
         isinstance(node.expression, exp.Literal) and not node.expression.is_string
     ):
-        refuse("limit", "the share of a LIMIT is not a number written out", "write LIMIT 50%, or LIMIT and a number")
+        refuse("limit", "the share of a LIMIT is not a literal number", "write LIMIT 50%, or LIMIT and a number")
     if node.this is None and node.args.get("offset") is None:
         return
     counts = [node.expression, *filter(None, [node.args.get("offset")])]
@@ -567,9 +575,7 @@ def _check_gathered_limit(node: exp.Expr, _dialect: DialectName) -> None:
         isinstance(node.parent, exp.Anonymous) and called(node.parent) == "json_arrayagg"
     )
     if not gathered or not all(map(_is_whole, counts)):
-        refuse(
-            "limit", "the LIMIT of a function is not a number written out", "write GROUP_CONCAT(x ORDER BY y LIMIT 3)"
-        )
+        refuse("limit", "the LIMIT of a function is not a literal number", "write GROUP_CONCAT(x ORDER BY y LIMIT 3)")
 
 
 _CHECKS: Mapping[type[exp.Expr], Callable[[exp.Expr, DialectName], None]] = {

@@ -16,7 +16,7 @@ __all__ = ["Granted", "GrantedTable", "granted"]
 
 
 class GrantedTable(Struct, frozen=True, kw_only=True):
-    """A table and what the policy opens of it. `names` are the folded `columns`; `hidden` folded ones that must not be used."""
+    """Table with its open part. `names` are the folded `columns`; `hidden` are folded names that must not be used."""
 
     table: Table
     scope: TableScope
@@ -31,7 +31,7 @@ class GrantedTable(Struct, frozen=True, kw_only=True):
         return bool(self.hidden or self.scope.rows is not None or self.scope.masks)
 
     def is_narrow(self, node: exp.Table) -> bool:
-        """Return True if the query around `node` already is the subquery of granted columns: it selects some of them, and nothing else."""
+        """Return True if the query around `node` already is the subquery of granted columns: it selects only some of them."""
         if self.scope.rows is not None or self.scope.masks:
             return False
         query = node.parent.parent if isinstance(node.parent, exp.From) else None
@@ -44,10 +44,10 @@ class GrantedTable(Struct, frozen=True, kw_only=True):
 
 
 class Granted:
-    """Every table of a scope that the database has."""
+    """Tables of a scope that the database has."""
 
     def __init__(self, database: Database, scope: SqlScope, spelling: NameRules) -> None:
-        """`schema` is the folded name of the one where tables without a schema are."""
+        """Create the tables. `schema` is the folded name of the default schema."""
         default = DEFAULT_SCHEMA[database.dialect] or database.name
         self.schema = _folded(default, spelling)
         self._dialect = database.dialect
@@ -58,10 +58,10 @@ class Granted:
                 folded = _folded(table.name, spelling)
                 self._tables.setdefault((self._schema_of(table), folded), self._granted(table, entry, folded))
         self.names = sorted({full_name(granted.table) for granted in self._tables.values()})
-        """The full names of the tables."""
+        """Full names of the tables."""
 
     def find(self, name: str, schema: str = "") -> GrantedTable | None:
-        """The table of a folded name."""
+        """Return the table with a folded name."""
         return self._tables.get(("" if schema == self.schema else schema, name))
 
     def _schema_of(self, table: Table) -> str:
@@ -86,7 +86,7 @@ _KNOWN: ByIdentity[Granted] = ByIdentity(200)
 
 
 def granted(database: Database, scope: SqlScope) -> Granted:
-    """The tables of a scope, worked out once."""
+    """Return the tables of a scope, computed once."""
     known = _KNOWN.get(database, scope)
     if known is None:
         known = Granted(database, scope, NameRules(database.dialect, database.table_names))
@@ -99,7 +99,7 @@ def _folded(name: str, spelling: NameRules) -> str:
 
 
 def _is_plain(item: exp.Expr, columns: Sequence[str]) -> bool:
-    """A column by its own name in quotes, or a constant."""
+    """Return True for a column by its own quoted name, or a constant."""
     if isinstance(item, exp.Alias):
         return isinstance(item.this, exp.Literal)
     name = item.this if isinstance(item, exp.Column) and item.args.get("table") is None else None

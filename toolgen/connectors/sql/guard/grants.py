@@ -18,7 +18,7 @@ __all__ = ["ByIdentity", "row_notes", "scoped_tables", "visible", "visible_colum
 
 
 def row_notes(database: Database, scope: SqlScope, tables: Collection[str]) -> tuple[str, ...]:
-    """`table: note` for each of the tables, by their full names, of which the policy tells callers that they see a part."""
+    """Return `table: note` for each of the tables, by full name, of which callers see only a part according to the policy."""
     noted = (
         (full_name(table), entry.row_note)
         for name, entry in scope.tables.items()
@@ -28,7 +28,7 @@ def row_notes(database: Database, scope: SqlScope, tables: Collection[str]) -> t
 
 
 def visible_columns(table: Table, scope: TableScope, dialect: DialectName) -> tuple[str, ...]:
-    """The columns of a table that a policy grants, in the table's order."""
+    """Return the columns of a table that a policy grants, in the table's order."""
     if scope.columns is None:
         return tuple(column.name for column in table.columns)
     granted = {_own(dialect, name) for name in scope.columns}
@@ -36,7 +36,7 @@ def visible_columns(table: Table, scope: TableScope, dialect: DialectName) -> tu
 
 
 def visible(database: Database, scope: SqlScope) -> Database:
-    """The part of the database a principal may know about: nothing in the answer names a table or column outside the policy."""
+    """Return the visible part of the database: it contains no table or column outside the policy."""
     granted: dict[str, tuple[str, ...]] = {}
     masks: dict[str, Collection[str]] = {}
     tables: list[Table] = []
@@ -66,7 +66,7 @@ def visible(database: Database, scope: SqlScope) -> Database:
 
 
 def _with_writes(table: Table, scope: TableScope | None) -> Table:
-    """A table with what of it a caller may change."""
+    """Return a table with the columns and operations that a caller may change."""
     if scope is None:
         return table
     names = [column.name for column in table.columns if scope.writable is None or column.name in scope.writable]
@@ -80,7 +80,7 @@ def _visible_table(table: Table, granted: Mapping[str, tuple[str, ...]], masked:
         other, _, referred = target.rpartition(".")
         if column in columns and referred in granted.get(other, ()):
             references[column] = target
-    # A check may name what is hidden or masked: then it is left out, whatever quotes the name has there.
+    # A check that may contain a hidden or masked name is omitted, with any quotes around the name.
     hidden = [column.name.lower() for column in table.columns if column.name not in columns or column.name in masked]
     return msgspec.structs.replace(
         table,
@@ -97,7 +97,7 @@ def _visible_table(table: Table, granted: Mapping[str, tuple[str, ...]], masked:
 
 
 def unknown_names(scope: SqlScope, database: Database) -> list[str]:
-    """Tables and columns a policy names that the database does not have, each with the nearest one it has."""
+    """Yield tables and columns of a policy that the database does not have, each with the nearest existing name."""
     found: list[str] = []
     seen: dict[str, str] = {}
     for name, table_scope in scope.tables.items():
@@ -116,7 +116,7 @@ def unknown_names(scope: SqlScope, database: Database) -> list[str]:
             if _own(database.dialect, column) not in folded
         )
         if table.view and table_scope.writes:
-            found.append(f"{name!r} is a view, and writes: opens tables; open the table it shows")
+            found.append(f"{name!r} is a view, and writes: applies only to tables; open its base table")
         if table_scope.writable is not None and not table_scope.writes:
             found.append(f"table {name!r} has writable: and no writes: [insert, update, delete]")
         if table_scope.cascades and not table_scope.writes:
@@ -125,7 +125,7 @@ def unknown_names(scope: SqlScope, database: Database) -> list[str]:
 
 
 def _own(dialect: DialectName, name: str) -> str:
-    """A name out of a policy, which is written as the database spells it."""
+    """Return a name of a policy, which must have the database's spelling."""
     return fold_column(dialect, name, quoted=True)
 
 
@@ -133,7 +133,7 @@ _Value = TypeVar("_Value")
 
 
 class ByIdentity(Generic[_Value]):
-    """At most `size` values, by database, scope and a text; the one asked for the longest time ago goes first."""
+    """Cache of at most `size` values, by database, scope and a text; the least recently used value is removed first."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -141,7 +141,7 @@ class ByIdentity(Generic[_Value]):
         self._entries: OrderedDict[tuple[int, int, str], tuple[Database, SqlScope, _Value]] = OrderedDict()
 
     def get(self, database: Database, scope: SqlScope, text: str = "") -> _Value | None:
-        """The value, unless there is none."""
+        """Return the value, or None."""
         key = (id(database), id(scope), text)
         with self._lock:
             found = self._entries.get(key)
@@ -151,7 +151,7 @@ class ByIdentity(Generic[_Value]):
         return found[2]
 
     def put(self, database: Database, scope: SqlScope, value: _Value, text: str = "") -> None:
-        """Keeps the value."""
+        """Store the value."""
         with self._lock:
             self._entries[id(database), id(scope), text] = (database, scope, value)
             while len(self._entries) > self._size:
@@ -162,7 +162,7 @@ _SCOPED: Final[ByIdentity[tuple[tuple[Table, TableScope], ...]]] = ByIdentity(20
 
 
 def scoped_tables(database: Database, scope: SqlScope) -> tuple[tuple[Table, TableScope], ...]:
-    """The tables of the database that the scope opens, each with what is open of it."""
+    """Yield the tables of the database that the scope opens, each with its open part."""
     known = _SCOPED.get(database, scope)
     if known is None:
         found = ((find_table(database, name), entry) for name, entry in scope.tables.items())

@@ -18,12 +18,12 @@ from toolgen.connectors.sql.guard.relations import QueryRelation, SelectScope
 __all__ = ["complete_groups"]
 
 _CLAUSES: Final = ("expressions", "having", "order", "distinct", "windows")
-# Values of these types cannot be compared, so nothing is grouped by them.
+# Types whose values cannot be compared, and therefore not grouped.
 _UNGROUPED: Final = re.compile(r"json$|xml|point|line|lseg|box|path|polygon|circle", re.IGNORECASE)
 
 
 def complete_groups(select: exp.Select, scope: SelectScope, spelling: NameRules) -> None:
-    """Adds to a plain GROUP BY what the query uses of the tables whose primary key is in it."""
+    """Add the used columns of tables to a simple GROUP BY that contains their primary key."""
     group = select.args.get("group")
     narrowed = [relation for relation in scope.relations if relation.narrowed and relation.table and relation.alias]
     if group is None or not narrowed or any(value for name, value in group.args.items() if name != "expressions"):
@@ -41,7 +41,7 @@ def complete_groups(select: exp.Select, scope: SelectScope, spelling: NameRules)
 
 
 def _grouped(select: exp.Select, group: exp.Expr) -> Iterator[exp.Column]:
-    """The columns that are grouped by, each by itself, by name or by its place."""
+    """Return the columns of GROUP BY, each by name or by position."""
     for item in group.expressions:
         bare = item.unnest()
         if isinstance(bare, exp.Literal) and bare.is_int and 0 < int(bare.name) <= len(select.expressions):
@@ -58,7 +58,7 @@ def _belongs(column: exp.Column, relation: QueryRelation, spelling: NameRules) -
 
 
 def _used(select: exp.Select, relation: QueryRelation, spelling: NameRules) -> list[str]:
-    """Names of the relation's columns in the clauses that must not name ungrouped ones, those of subqueries included, in order."""
+    """Return the names of the relation's columns in clauses that must not use ungrouped ones, with those of subqueries, in order."""
     found: dict[str, None] = {}
     comparable = {
         column.name

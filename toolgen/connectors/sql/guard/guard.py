@@ -41,8 +41,8 @@ from toolgen.model.verdict import Deny
 __all__ = ["DIALECTS", "guard", "is_seen", "visible"]
 
 DIALECTS: Final = ENGINES.keys()
-_SEEN: ByIdentity[StatementPlan | Deny] = ByIdentity(2_000)  # the verdicts on statements seen lately
-_MAX_SEEN_LENGTH = 4_000  # characters; longer statements are planned again each time, so that the cache stays small
+_SEEN: ByIdentity[StatementPlan | Deny] = ByIdentity(2_000)  # verdicts on recent statements
+_MAX_SEEN_LENGTH = 4_000  # characters; longer statements are planned at each call, so that the cache stays small
 _Limited: TypeAlias = tuple[bool, dict[int, str]]
 
 
@@ -102,7 +102,7 @@ def _plan(
 ) -> StatementPlan:
     dialect = database.dialect
     if dialect not in DIALECTS:
-        refuse("dialect", f"SQL of the dialect {dialect!r} is not understood", "use another source")
+        refuse("dialect", f"the SQL dialect {dialect!r} is not supported", "use another source")
     record = RECORDS[dialect]
     parsed = parse(sql, dialect)
     if record.declared_records and may_populate(sql):
@@ -173,8 +173,9 @@ def _plan(
 def _install_filters(
     root: exp.Expr, resolver: Resolver, database: Database, first: int
 ) -> tuple[list[str], frozenset[str]]:
-    """Put the row filters and masks into the query. Return the attributes that its parameters from `first` on need, and the columns of
-    the filters, which may call functions too."""
+    """Put the row filters and masks into the query. Return the attributes of its parameters from `first` on, and the columns of the
+    filters, which may call functions too.
+    """
     attributes: list[str] = []
     columns = frozenset[str]()
     used = frozenset(resolver.columns)
@@ -189,7 +190,7 @@ def _install_filters(
 
 
 def _query_root(root: exp.Expr) -> exp.Expr:
-    """The query itself, out of parentheses that mean nothing."""
+    """Return the query itself, without redundant parentheses."""
     while isinstance(root, exp.Subquery) and not any(value for name, value in root.args.items() if name != "this"):
         root = root.this.pop() if isinstance(root.this, exp.Expr) else root.this
     if not isinstance(root, (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)):
@@ -198,9 +199,9 @@ def _query_root(root: exp.Expr) -> exp.Expr:
 
 
 def _limit(root: exp.Expr, largest: int, dialect: DialectName, skip: int) -> _Limited:
-    """Sets LIMIT to the smaller of what was asked and the policy's; returns whether that is the policy's, and which parameters count.
+    """Set LIMIT to the smaller of the requested and the policy's limit. Return True for the policy's, and the parameters that count rows.
 
-    The first `skip` rows of what was asked were answered before.
+    The first `skip` requested rows were returned before.
     """
     counts: dict[int, str] = {}
     offset = root.args.get("offset")
@@ -242,14 +243,14 @@ def _limit(root: exp.Expr, largest: int, dialect: DialectName, skip: int) -> _Li
 
 
 def _has_ties(root: exp.Expr) -> bool:
-    """`FETCH FIRST 3 ROWS WITH TIES`: rows that are equal to the last one in ORDER BY are answered too, up to the largest answer."""
+    """Return True for `FETCH FIRST 3 ROWS WITH TIES`: rows equal to the last one in ORDER BY are returned too, up to the largest answer."""
     limit = root.args.get("limit")
     options = limit.args.get("limit_options") if isinstance(limit, exp.Fetch) else None
     return options is not None and bool(options.args.get("with_ties"))
 
 
 def _is_share(root: exp.Expr) -> bool:
-    """`LIMIT 50%` of DuckDB: a share of the rows, of which the first up to the largest answer are answered."""
+    """Return True for `LIMIT 50%` of DuckDB: a share of the rows, of which at most the largest answer is returned."""
     limit = root.args.get("limit")
     return isinstance(limit, exp.Limit) and limit.args.get("limit_options") is not None
 
@@ -276,7 +277,7 @@ def _is_computed(count: exp.Expr | None, dialect: DialectName) -> bool:
 
 
 def _smaller(count: exp.Expr, largest: int, dialect: DialectName) -> exp.Expr:
-    """The smaller of the two as the engine works it out. No number is no limit of its own, nor is a negative one in SQLite."""
+    """Return the smaller count as an expression for the engine. NULL means no limit of its own, and so does a negative number in SQLite."""
     most = exp.Literal.number(largest)
     value = count if isinstance(count, (exp.Paren, exp.Subquery)) else exp.Paren(this=count)
     if not RECORDS[dialect].negative_limits:
@@ -295,9 +296,9 @@ def _asked(root: exp.Expr, dialect: DialectName) -> exp.Expr | None:
         case exp.Limit():
             count = limit.expression
             if isinstance(count, exp.Neg) and is_number(count.this) and RECORDS[dialect].negative_limits:
-                return None  # https://www.sqlite.org/lang_select.html#limitoffset: a negative limit is no limit
+                return None  # https://www.sqlite.org/lang_select.html#limitoffset: a negative limit means no limit
             if isinstance(count, exp.Null) or (isinstance(count, exp.Var) and count.name.upper() == "ALL"):
-                return None  # PostgreSQL: LIMIT NULL and LIMIT ALL ask for everything
+                return None  # PostgreSQL: LIMIT NULL and LIMIT ALL mean no limit
         case exp.Fetch():
             options = limit.args.get("limit_options")
             if options is not None and options.args.get("percent"):
@@ -308,7 +309,7 @@ def _asked(root: exp.Expr, dialect: DialectName) -> exp.Expr | None:
     if isinstance(count, exp.Paren):
         count = count.this
     if not is_number(count) or (isinstance(count, exp.Literal) and len(count.name) > 100):
-        refuse("limit", "LIMIT must be a whole number written out, or a parameter", "write LIMIT and a number")
+        refuse("limit", "LIMIT must be a literal integer or a parameter", "write LIMIT and a number")
     found: exp.Expr = count
     return found
 
@@ -317,7 +318,7 @@ def _counted(node: exp.Expr, what: str, counts: dict[int, str]) -> None:
     if not is_number(node):
         refuse(
             "limit",
-            f"{what.upper()} must be a whole number written out, or a parameter",
+            f"{what.upper()} must be a literal integer or a parameter",
             f"write {what.upper()} and a number",
         )
     if isinstance(node, exp.Column) and (number := slot_number(node)) is not None:
@@ -325,12 +326,12 @@ def _counted(node: exp.Expr, what: str, counts: dict[int, str]) -> None:
 
 
 def _refuse_shared_counts(root: exp.Expr, counts: Mapping[int, str]) -> None:
-    """A parameter that is a LIMIT may be lowered, so it must not be anything else as well."""
+    """Refuse a parameter of LIMIT that is also used elsewhere, because the limit may be lowered."""
     uses = Counter(slot_number(column) for column in root.find_all(exp.Column))
     for number, what in counts.items():
         if uses[number] > 1:
             refuse(
                 "limit",
-                f"the parameter of {what.upper()} stands somewhere else too",
+                f"the parameter of {what.upper()} is used elsewhere too",
                 f"use a parameter of its own for {what.upper()}",
             )

@@ -42,7 +42,7 @@ _VALUE_WORDS: Final = frozenset({"true", "false", "null"})
 
 
 class PathCost(Struct, frozen=True, kw_only=True):
-    """`steps` for each combination of as many elements of the document as `exponent` says, and `results` for each of its elements."""
+    """Cost of a path: `steps` for each combination of `exponent` elements of the document, and `results` for each of its elements."""
 
     steps: int
     exponent: int
@@ -60,9 +60,9 @@ class _Token(Struct, frozen=True):
 
 
 def cost_of_path(path: str, *, built: bool) -> PathCost:
-    """The cost of a path. Raises `StatementRefusal`, rule `size`, for one without a bound.
+    """Return the cost of a path. Raises `StatementRefusal`, rule `size`, for one without a bound.
 
-    `built`: the statement makes the document, so its texts can be what makes a regular expression slow.
+    `built`: the statement makes the document, so its texts can make a regular expression slow.
     """
     found = _cost(path)
     if built and not all(map(is_linear, found.patterns)):
@@ -75,7 +75,7 @@ def cost_of_path(path: str, *, built: bool) -> PathCost:
 
 
 def check_path(path: str) -> None:
-    """Checks a path that is a parameter. Raises `StatementRefusal`, rule `size`."""
+    """Check a path that is a parameter. Raises `StatementRefusal`, rule `size`."""
     found = cost_of_path(path, built=True)
     if found.exponent > _PARAMETER_EXPONENT or found.results > _PARAMETER_RESULTS or found.steps > _PARAMETER_STEPS:
         refuse(
@@ -90,10 +90,10 @@ def check_path(path: str) -> None:
 def _cost(path: str) -> PathCost:
     tokens = _tokens(path)
     compares, results = False, 1
-    roots: set[int] = set()  # how deep the filters are nested that begin at the whole document
+    roots: set[int] = set()  # depth of nested filters that begin at the document's root
     patterns: list[str] = []
-    brackets: list[int] = []  # subscripts of each bracket that is open
-    filters: list[int] = [0]  # how many filters are around, for each parenthesis that is open
+    brackets: list[int] = []  # subscripts of each open bracket
+    filters: list[int] = [0]  # number of enclosing filters, for each open parenthesis
     for place, token in enumerate(tokens):
         before = tokens[place - 1] if place else None
         after = tokens[place + 1] if place + 1 < len(tokens) else None

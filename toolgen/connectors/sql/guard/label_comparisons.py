@@ -1,4 +1,4 @@
-"""Comparisons with a text that a column can never have: engines answer most of them with no rows, and say nothing."""
+"""Comparisons with a text that a column can never have: engines silently return no rows for most of them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from toolgen.model.database import Column, Database, DialectName
 from toolgen.model.schema import Json
 from toolgen.model.sql_scope import SqlScope
 
-__all__ = ["LabelComparison", "label_comparisons", "label_note", "labels_told"]
+__all__ = ["LabelComparison", "label_comparisons", "label_note", "labels_text"]
 
 _MAX_LABELS: Final = 20
 _MAX_TOLD: Final = 3
 
 
-def labels_told(column: Column) -> str:
-    """`status one of 'open', 'paid'`, with the first labels of many."""
+def labels_text(column: Column) -> str:
+    """Return `status one of 'open', 'paid'`, with the first labels of many."""
     labels = ", ".join(f"'{shown(label)}'" for label in column.labels[:_MAX_LABELS])
     more = len(column.labels) - _MAX_LABELS
     return f"{shown(column.name)} one of {labels}{f' and {more} more' if more > 0 else ''}"
 
 
 class LabelComparison(Struct, frozen=True, kw_only=True):
-    """A column of few values, and what it is held to be equal to: a text, or the parameter of that index."""
+    """Column of few values, and the compared text, or the index of the compared parameter."""
 
     column: Column
     value: str | int
@@ -41,10 +41,10 @@ class LabelComparison(Struct, frozen=True, kw_only=True):
 def label_comparisons(
     root: exp.Expr, used: frozenset[str], database: Database, scope: SqlScope
 ) -> tuple[LabelComparison, ...]:
-    """The comparisons of a resolved query that may be with a text that no row has.
+    """Return the comparisons of a resolved query that may be with a text that no row has.
 
-    Names of derived columns are left alone, and masked columns are not spoken of. Letter case counts for PostgreSQL, which refuses such
-    a comparison of an enum anyway; elsewhere it may not, and says nothing here.
+    Names of derived columns and masked columns are ignored. Only PostgreSQL compares case-sensitively here, and it refuses such a
+    comparison of an enum anyway.
     """
     labelled = _labelled(database, scope, used)
     if not labelled:
@@ -65,12 +65,12 @@ def label_note(comparisons: Iterable[LabelComparison], parameters: Sequence[Json
         value = one.value if isinstance(one.value, str) else parameters[one.value]
         for text in value if isinstance(value, list) else (value,):
             if isinstance(text, str) and not _may_be(text, one.column, one.dialect):
-                told.setdefault(f"'{shown(text)}'", labels_told(one.column))
+                told.setdefault(f"'{shown(text)}'", labels_text(one.column))
     return "; ".join(f"the schema has no value {text}: {labels}" for text, labels in [*told.items()][:_MAX_TOLD])
 
 
 def _labelled(database: Database, scope: SqlScope, used: frozenset[str]) -> dict[str, Column]:
-    """The columns of few values by name, where no other column of the query has that name."""
+    """Return the columns of few values by name, if no other column of the query has that name."""
     found: dict[str, list[tuple[Column, bool]]] = {}
     for table, entry in scoped_tables(database, scope):
         for one in table.columns:
@@ -80,7 +80,7 @@ def _labelled(database: Database, scope: SqlScope, used: frozenset[str]) -> dict
 
 
 def _compared(root: exp.Expr) -> Iterator[tuple[str, str | int]]:
-    """A column's name in lower case, and a text or a parameter that it is held to be equal to."""
+    """Yield a column's name in lower case, and the text or parameter that it is compared with."""
     for node in root.find_all(exp.EQ, exp.In):
         values = node.expressions if isinstance(node, exp.In) else [node.expression]
         column = node.this
@@ -93,7 +93,7 @@ def _compared(root: exp.Expr) -> Iterator[tuple[str, str | int]]:
 
 
 def _value(node: exp.Expr) -> str | int | None:
-    """A text as it is written, the number of a parameter, or None for anything else. `= ANY(parameter)` compares with each of a list.
+    """Return a literal text, the index of a parameter, or None for anything else. `= ANY(parameter)` compares with each element of a list.
 
     A text in ANY is a list: `= ANY ('{a,b}')`.
     """
@@ -111,6 +111,6 @@ def _may_be(text: str, column: Column, dialect: DialectName) -> bool:
     labels = column.labels if record.exact_labels else {label.casefold().rstrip() for label in column.labels}
     text = text if record.exact_labels else text.casefold().rstrip()
     if record.lenient_labels and (not text or text.isdigit()):
-        return True  # what was not valid when it was written is '', and a number is the place of a label
+        return True  # an invalid value was stored as '', and a number is the position of a label
     parts = text.split(",") if column.type.lower().startswith("set(") else [text]
     return all(part in labels for part in parts)

@@ -1,9 +1,9 @@
-"""Leakproof statements: conditions that cannot fail, whatever a row holds, so that engines may ask them of rows that a filter hides.
+"""Leakproof statements: conditions that cannot fail for any row, so that engines may evaluate them for rows that a filter hides.
 
-Engines compute the conditions on a table in any order. An error of one (`1 / x`, a cast) would tell of hidden rows, so a row filter is a
-subquery that no condition is moved into. That also keeps an index from being used. A statement whose conditions all compare columns with
-values, with other columns or with rows of queries of that kind needs no such fence. In any other statement, a comparison of a column with
-a value is asked inside of the subquery too. PostgreSQL knows the idea for row security: functions that are LEAKPROOF.
+Engines evaluate the conditions on a table in any order. An error of one (`1 / x`, a cast) would reveal hidden rows, so a row filter is a
+subquery that no condition is moved into. That also prevents the use of an index. A statement whose conditions all compare columns with
+values, other columns or rows of leakproof queries needs no such fence. In any other statement, a comparison of a column with a value is
+also evaluated inside of the subquery. PostgreSQL has a similar concept for row security: functions that are LEAKPROOF.
 https://www.postgresql.org/docs/current/rules-privileges.html
 """
 
@@ -23,7 +23,7 @@ from toolgen.model.database import Database
 
 __all__ = ["is_leakproof", "key_conditions"]
 
-# Types whose comparisons PostgreSQL has in itself, and that fail for no value.
+# Types with built-in comparisons in PostgreSQL that fail for no value.
 _PLAIN: Final = re.compile(
     r"(tiny|small|medium|big)?(int|serial)(eger|[248])?\b|(character|char|varchar|varying|text|bpchar|tinytext|mediumtext|longtext)\b"
     r"|(numeric|decimal|real|double|float[48]?)\b|(date|datetime|time|timestamp|timestamptz)\b|bool(ean)?\b|uuid\b|enum\b|$",
@@ -36,7 +36,7 @@ _STRUCTURE: Final = (
     exp.CTE, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Distinct, exp.Alias, exp.Star, exp.Tuple,
     exp.Window, exp.WindowSpec, exp.Var,
 )  # fmt: skip
-# Clauses that are computed from the rows that WHERE lets through, if no query is around.
+# Clauses computed after WHERE, if there is no enclosing query.
 _AFTERWARDS: Final = frozenset({"expressions", "order", "group", "distinct", "limit", "offset", "windows"})
 _AGGREGATES: Final = frozenset(
     CALL + name for name in ("avg", "count", "max", "min", "sum", "rank", "dense_rank", "row_number", "lag", "lead")
@@ -54,9 +54,9 @@ def is_leakproof(root: exp.Expr, database: Database) -> bool:
 
 
 def _conditions(root: exp.Expr) -> Iterator[exp.Expr]:
-    """The parts of a statement that an engine may compute before a row filter.
+    """Yield the parts of a statement that an engine may evaluate before a row filter.
 
-    Of the outermost query these are all but what is selected, grouped and sorted; of a query within it, everything.
+    For the outermost query these are all except the select list, groups and order; for an inner query, all parts.
     """
     match root:
         case exp.SetOperation():
@@ -102,7 +102,7 @@ def _is_safe(part: exp.Expr, database: Database) -> bool:
                     return False
                 continue
             case exp.Subquery() if not _is_source(node):
-                return False  # a value of a query, which fails if there are several
+                return False  # a subquery as a value, which fails if it has several rows
             case exp.Anonymous():
                 if node.this.lower() not in _AGGREGATES or any(item.find(exp.Anonymous) for item in node.expressions):
                     return False
@@ -115,7 +115,7 @@ def _is_safe(part: exp.Expr, database: Database) -> bool:
 
 
 def _is_source(node: exp.Subquery) -> bool:
-    """True for a query in FROM, in IN, in EXISTS or in a set operation."""
+    """Return True for a query in FROM, IN, EXISTS or a set operation."""
     parent = node.parent
     if isinstance(parent, exp.In):
         return node.arg_key == "query"
@@ -123,7 +123,7 @@ def _is_source(node: exp.Subquery) -> bool:
 
 
 def _is_plain(column: exp.Column, database: Database) -> bool:
-    """True unless some table has a column of this name whose comparisons may fail."""
+    """Return True unless some table has a column of this name whose comparisons may fail."""
     name = column.name.lower()
     return all(
         _PLAIN.match(known.type) is not None and "[" not in known.type
@@ -134,7 +134,7 @@ def _is_plain(column: exp.Column, database: Database) -> bool:
 
 
 def _is_plain_pattern(node: exp.Like) -> bool:
-    """PostgreSQL refuses a pattern that ends with its escape, and only where a row is compared with it."""
+    """Return False for a pattern that ends with its escape, which PostgreSQL refuses only when a row is compared."""
     pattern = node.expression
     return (
         isinstance(pattern, exp.Literal)
@@ -146,7 +146,7 @@ def _is_plain_pattern(node: exp.Like) -> bool:
 
 
 def _is_date(node: exp.Cast) -> bool:
-    """True for `DATE '2024-01-31'`, which an engine computes once."""
+    """Return True for `DATE '2024-01-31'`, which an engine computes once."""
     return (
         isinstance(node.this, exp.Literal)
         and bool(node.this.is_string)
@@ -160,10 +160,10 @@ def _is_date(node: exp.Cast) -> bool:
 
 
 def key_conditions(place: Filtered, database: Database) -> list[exp.Expr]:
-    """The comparisons of columns of the table with values that the query around it makes, to be made in the subquery too.
+    """Return comparisons of columns of the table with values in the enclosing query, to be repeated in the subquery.
 
-    They stand in WHERE, all of them have to hold, and none holds for NULL, so that the rows of the query stay the same also where the
-    table is joined from outside.
+    They are in WHERE, all must hold, and none holds for NULL, so that the rows of the query stay the same even if the table is outer
+    joined.
     """
     node = place.node
     query = node.find_ancestor(exp.Select)
@@ -196,7 +196,7 @@ def key_conditions(place: Filtered, database: Database) -> list[exp.Expr]:
 
 
 def _is_own(node: exp.Expr, query: exp.Select) -> bool:
-    """True for a table in FROM or in a join of the query itself."""
+    """Return True for a table in FROM or in a join of the query itself."""
     parent = node.parent
     while isinstance(parent, (exp.From, exp.Join, exp.Subquery, exp.Table)):
         parent = parent.parent
@@ -204,7 +204,7 @@ def _is_own(node: exp.Expr, query: exp.Select) -> bool:
 
 
 def _compared(term: exp.Expr) -> exp.Column | None:
-    """The column that a term compares with values."""
+    """Return the column that a term compares with values."""
     match term:
         case exp.In(this=exp.Column() as column) if term.expressions and not term.args.get("query"):
             values: Iterable[exp.Expr] = term.expressions
@@ -232,7 +232,7 @@ def _is_value(node: exp.Expr) -> bool:
 
 
 def _renamed(term: exp.Expr, column: exp.Column, name: str) -> exp.Expr:
-    """A copy of the term with the table's own name of the column."""
+    """Return a copy of the term with the table's own name of the column."""
     copied = term.copy()
     for found in list(copied.find_all(exp.Column)):
         if slot_number(found) is None:

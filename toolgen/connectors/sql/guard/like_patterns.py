@@ -1,7 +1,7 @@
-"""Patterns of LIKE that are the beginning of a text: `path LIKE parent || '%'`.
+"""Patterns of LIKE that are prefixes: `path LIKE parent || '%'`.
 
-An engine looks for each part of a pattern between two `%` in all of a text. A pattern whose only sign is a `%` at its end is compared from
-left to right.
+An engine searches each part of a pattern between two `%` in the complete text. A pattern whose only sign is a `%` at its end is compared
+from left to right.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from toolgen.connectors.sql.guard.placeholders import slot_number
 __all__ = ["WILD", "beginning", "keeps_signs"]
 
 WILD: Final = "%_\\"
-"""Signs of LIKE."""
+"""Wildcards and escape of LIKE."""
 _KEEPING: Final = words(
     """
     btrim coalesce concat concat_ws ifnull initcap lcase left lower lpad ltrim max min nullif reverse right rpad rtrim substr substring
     trim ucase upper
     """
 )
-"""Functions whose result has no character that is in none of their arguments, but for case and spaces."""
+"""Functions whose result has only characters of their arguments, except for case and spaces."""
 _UNREADABLE: Final = (exp.HexString, exp.BitString, exp.ByteString, exp.RawString)
 
 
 def keeps_signs(node: exp.Expr) -> bool:
-    """Return True if no sign of LIKE is in a value unless one is in what it is computed from."""
+    """Return True if a value has no sign of LIKE unless its inputs have one."""
     return not isinstance(node, _UNREADABLE) and (not isinstance(node, exp.Anonymous) or called_name(node) in _KEEPING)
 
 
 def beginning(node: exp.Expr) -> Sequence[exp.Column]:
-    """Columns of a pattern that consists of them, of texts without signs and of a `%` at the end; () for any other."""
+    """Return the columns of a pattern of columns, texts without signs and a `%` at the end; () for any other."""
     if not isinstance(node, (exp.Like, exp.ILike)):
         return ()
     *parts, last = _parts(node.expression)

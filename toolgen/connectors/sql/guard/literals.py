@@ -1,6 +1,6 @@
 """Literals that engines, their versions or this parser read differently: refused, with a form that all of them read alike.
 
-`0xFF` is a number, a bit string or `0 AS xFF`; `date '2024-05-01'` is no date in SQLite. A refusal is better than a wrong answer.
+`0xFF` is a number, a bit string or `0 AS xFF`; `date '2024-05-01'` is not a date in SQLite. A refusal is better than a wrong answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TEXTS: Final = frozenset(
 _DIGITS: Final = frozenset({TokenType.HEX_STRING, TokenType.BIT_STRING})
 _EXECUTABLE: Final = re.compile(r"/\*M?!")
 _TIME: Final = re.compile(r"-?[0-9]{1,3}:[0-5][0-9](:[0-5][0-9])?\Z")
-_NO_TYPES: Final = frozenset({"BINARY", "INTERVAL"})  # an operator of MySQL, and what has a grammar of its own
+_NO_TYPES: Final = frozenset({"BINARY", "INTERVAL"})  # an operator of MySQL, and words with their own grammar
 _NO_DATES: Final = frozenset(
     {"DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ", "TIME", "BOOLEAN", "BOOL", "JSON", "JSONB", "INTERVAL"}
 )
@@ -43,7 +43,7 @@ _LIKES: Final = frozenset({TokenType.LIKE, TokenType.ILIKE})
 
 
 def check_literals(sql: str, tokens: Sequence[Token], dialect: DialectName) -> None:
-    """Raises `StatementRefusal`, rule `literal`; rule `comment` for a comment that MySQL executes."""
+    """Raise `StatementRefusal`, rule `literal`; rule `comment` for a comment that MySQL executes."""
     record = RECORDS[dialect]
     if record.executable_comments and _EXECUTABLE.search(sql):
         _check_comments(sql, tokens)
@@ -62,7 +62,7 @@ def check_literals(sql: str, tokens: Sequence[Token], dialect: DialectName) -> N
             if "factorial_signs" in record.spellings and factorial_operand(tokens, place) is not None:
                 continue
             if not (record.tilde_operators and following is not None and following.text.startswith("~")):
-                refuse("literal", "! is no operator here", "write NOT x, or factorial(x)")
+                refuse("literal", "! is not an operator here", "write NOT x, or factorial(x)")
             check_match(tokens, place + 1)
         elif token.text in LIKE_SIGNS and kind in _LIKES:
             check_match(tokens, place)
@@ -82,13 +82,11 @@ def _is_doubled(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _check_comments(sql: str, tokens: Sequence[Token]) -> None:
-    """https://dev.mysql.com/doc/refman/8.4/en/comments.html: what stands in `/*! … */` runs, in some versions."""
+    """Refuse comments that MySQL executes, `/*! … */` (https://dev.mysql.com/doc/refman/8.4/en/comments.html)."""
     end = 0
     for start, after in [*((token.start, token.end + 1) for token in tokens), (len(sql), 0)]:
         if _EXECUTABLE.search(sql, end, start):
-            refuse(
-                "comment", "a comment /*! … */ is executed by some servers", "write what is in it, without the comment"
-            )
+            refuse("comment", "a comment /*! … */ is executed by some servers", "write its content without the comment")
         end = after
 
 
@@ -103,16 +101,16 @@ def _check_number(sql: str, token: Token, following: Token | None, record: Diale
     if odd:
         refuse(
             "literal",
-            f"the number {shown(written)} goes on with a letter or _, which not every version reads alike",
-            "write it in decimal digits alone, and a space before what follows",
+            f"the number {shown(written)} is followed by a letter or _, which versions read differently",
+            "write only decimal digits, and a space after them",
         )
 
 
 def _check_plus(tokens: Sequence[Token], place: int) -> None:
-    """A sign before a value that is a name, a call or in parentheses is read as it is, and dropped before a number."""
+    """Refuse a sign before a number, because the parser drops it. A sign before a name, a call or parentheses is read correctly."""
     number = place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.NUMBER
     if is_signed(tokens, place) and not number and not operand_end(tokens, place + 1):
-        refuse("literal", "a + stands before a value", "leave the + away, or put parentheses around the value: +(x)")
+        refuse("literal", "a value has the sign +", "omit the +, or put parentheses around the value: +(x)")
 
 
 def _check_cast(kind: Token | None, record: Dialect) -> None:
@@ -126,7 +124,9 @@ def _check_cast(kind: Token | None, record: Dialect) -> None:
 
 
 def _check_neighbours(sql: str, token: Token, following: Token, record: Dialect) -> None:
-    """https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS: one text, but only on two lines."""
+    """Refuse adjacent texts, which are one text only on two lines:
+    https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS.
+    """
     gap = sql[token.end + 1 : following.start]
     plain = token.token_type is following.token_type is TokenType.STRING
     if record.neighbouring_texts == "always":
@@ -134,9 +134,7 @@ def _check_neighbours(sql: str, token: Token, following: Token, record: Dialect)
     else:
         one = record.neighbouring_texts == "lines" and plain and "\n" in gap and "/*" not in gap
     if not one:
-        refuse(
-            "literal", "two texts stand beside each other", "write || between them to join them, or AS before a name"
-        )
+        refuse("literal", "two texts are adjacent", "write || between them to join them, or AS before a name")
 
 
 def _check_typed(tokens: Sequence[Token], place: int, record: Dialect) -> None:
@@ -158,7 +156,7 @@ def _check_typed(tokens: Sequence[Token], place: int, record: Dialect) -> None:
     if word not in record.typed_texts:
         refuse("literal", f"{engine} has no values of the form {shown(word)} '…'", "write CAST('…' AS type)")
     if not _is_typed_value(word, text):
-        refuse("literal", f"the text behind {word} is none for {engine}", f"write {record.typed_texts[word]}")
+        refuse("literal", f"the text after {word} is not valid for {engine}", f"write {record.typed_texts[word]}")
 
 
 def _is_typed_value(word: str, text: str) -> bool:
@@ -183,7 +181,9 @@ _SPANS: Final = frozenset(
 
 
 def _check_interval(text: str, following: Sequence[Token], record: Dialect) -> None:
-    """`INTERVAL '2' WEEK` is two seconds in a column called week in PostgreSQL; MySQL has no intervals without a unit."""
+    """Refuse intervals that engines read differently: `INTERVAL '2' WEEK` is two seconds in a column called week in PostgreSQL; MySQL
+    requires a unit.
+    """
     units = record.interval_units
     named = bool(following) and (following[0].token_type is TokenType.VAR or record.interval_needs_unit)
     word = following[0].text.upper() if named else ""
@@ -191,7 +191,7 @@ def _check_interval(text: str, following: Sequence[Token], record: Dialect) -> N
         if word not in units:
             refuse(
                 "literal",
-                "an interval has no unit behind its text",
+                "an interval has no unit after its text",
                 "write INTERVAL 2 DAY, or INTERVAL '1:30' MINUTE_SECOND",
             )
         return
@@ -202,6 +202,6 @@ def _check_interval(text: str, following: Sequence[Token], record: Dialect) -> N
     if word and (through or (word not in units if number else word in units) or (number and "." in text)):
         refuse(
             "literal",
-            "an interval has a word behind its text",
+            "an interval has a word after its text",
             "write all of it in the quotes: INTERVAL '2 weeks 1 day'",
         )

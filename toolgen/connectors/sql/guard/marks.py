@@ -1,4 +1,4 @@
-"""Prefixes of the names under which calls and placeholders go through the parser."""
+"""Prefixes of the names under which calls and placeholders pass through the parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalization of a parsed tree: what can be written in several ways gets the one form in which text and tree agree."""
+"""Normalization of a parsed tree: syntax with several forms gets the one form in which text and tree agree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolgen.connectors.sql.guard.functions import LAMBDAS
 from toolgen.connectors.sql.guard.placeholders import CALL
 from toolgen.model.database import DialectName
 
-__all__ = ["settle"]
+__all__ = ["normalize"]
 
 
 _Kind = exp.DataType.Type
@@ -25,11 +25,11 @@ _AFFINITIES = (
     (frozenset({_Kind.BIGINT, _Kind.SMALLINT, _Kind.TINYINT, _Kind.MEDIUMINT, _Kind.INT128}), _Kind.INT),
 )
 _NUMERIC = frozenset({_Kind.DECIMAL, _Kind.BOOLEAN, _Kind.DATE, _Kind.DATETIME, _Kind.TIMESTAMP, _Kind.TIME})
-_MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR, _Kind.VARCHAR: _Kind.CHAR}  # INTEGER is SIGNED
+_MYSQL_TYPES = {_Kind.INT: _Kind.BIGINT, _Kind.NCHAR: _Kind.CHAR, _Kind.VARCHAR: _Kind.CHAR}  # INTEGER means SIGNED
 
 
-def settle(root: exp.Expr, dialect: DialectName) -> None:
-    """Changes a tree in place to the form whose text is read as the same tree again. Its meaning stays."""
+def normalize(root: exp.Expr, dialect: DialectName) -> None:
+    """Change a tree in place so that its text is parsed as the same tree again. The meaning stays the same."""
     kinds: set[type] = set()
     names: set[str] = set()
     for node in root.walk():
@@ -47,13 +47,13 @@ def settle(root: exp.Expr, dialect: DialectName) -> None:
             if step is _settle_dual and "dual" not in names:
                 continue
             step(root, dialect)
-            kinds.update(map(type, root.walk()))  # one step may make what concerns another
+            kinds.update(map(type, root.walk()))  # one step may create nodes for another
 
 
 def _settle_frames(root: exp.Expr, _dialect: DialectName) -> None:
     for frame in root.find_all(exp.WindowSpec):
         if frame.args.get("end") is None:
-            frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: what a frame with one bound means
+            frame.set("end", "CURRENT ROW")  # SQL:2016, 7.15: meaning of a frame with one bound
 
 
 def _settle_lambdas(root: exp.Expr, dialect: DialectName) -> None:
@@ -64,12 +64,12 @@ def _settle_lambdas(root: exp.Expr, dialect: DialectName) -> None:
 
 def _settle_some(root: exp.Expr, _dialect: DialectName) -> None:
     for some in root.find_all(exp.Any):
-        if isinstance(some.this, exp.Select):  # `SOME (SELECT …)`, which is written out as ANY
+        if isinstance(some.this, exp.Select):  # `SOME (SELECT …)`, which is rendered as ANY
             some.set("this", exp.Subquery(this=some.this))
 
 
 def _settle_nulls(root: exp.Expr, _dialect: DialectName) -> None:
-    """`a IS NOT DISTINCT FROM NULL` is `a IS NULL`, which is what SQLite's writer makes of it."""
+    """Rewrite `a IS NOT DISTINCT FROM NULL` as `a IS NULL`, which is the output of SQLite's generator."""
     for node in reversed(list(root.find_all(exp.NullSafeEQ, exp.NullSafeNEQ))):
         if isinstance(node.expression, exp.Null):
             is_null = exp.Is(this=node.this.copy(), expression=exp.Null())
@@ -84,7 +84,7 @@ def _settle_values(root: exp.Expr, _dialect: DialectName) -> None:
             strings.replace(exp.Literal.string("".join(piece.name for piece in strings.expressions)))
     for trim in root.find_all(exp.Trim):
         if trim.args.get("position") == "BOTH":
-            trim.set("position", None)  # what is meant without it
+            trim.set("position", None)  # the default
     for document in list(root.find_all(exp.ParseJSON)):  # `JSON '…'`
         document.replace(exp.Cast(this=document.this.copy(), to=exp.DataType(this=_Kind.JSON, nested=False)))
 
@@ -94,7 +94,9 @@ def _takes_functions(node: exp.Expr | None) -> bool:
 
 
 def _settle_duckdb(root: exp.Expr, _dialect: DialectName) -> None:
-    """An arrow is put in parentheses, as its precedence is not that of every version; `a, unnest(a.b)` is a cross join; `a.f()` is f(a)."""
+    """Enclose arrows in parentheses, as their precedence depends on the version; convert `a, unnest(a.b)` to a cross join, and `a.f()`
+    to f(a).
+    """
     for dot in reversed(list(root.find_all(exp.Dot))):
         call = dot.expression
         if isinstance(call, exp.Anonymous) and (value := _value(dot.this)) is not None:
@@ -124,7 +126,7 @@ def _value(node: exp.Expr) -> exp.Expr | None:
 
 
 def _arrow(node: exp.Lambda, dialect: DialectName) -> None:
-    """`f(document -> 'key' …)`: the parser takes the arrow for a lambda's, which only DuckDB has."""
+    """Convert the arrow of `f(document -> 'key' …)`: the parser reads it as a lambda, which only DuckDB has."""
     names = node.expressions
     if len(names) != 1 or not isinstance(names[0], exp.Identifier):
         return
@@ -135,7 +137,7 @@ def _arrow(node: exp.Lambda, dialect: DialectName) -> None:
     if not isinstance(leaf, (exp.Literal, exp.Column, exp.Paren, exp.Neg)):
         return
     for identifier in list(node.this.find_all(exp.Identifier)):
-        # The parser took the columns of this name for the lambda's variable.
+        # The parser read the columns of this name as the lambda's variable.
         if identifier.name == name.name and not isinstance(identifier.parent, exp.Column):
             identifier.replace(exp.Column(this=identifier.copy()))
     document = exp.Column(this=name.copy())
@@ -159,7 +161,7 @@ def _settle_postgres(root: exp.Expr, _dialect: DialectName) -> None:
 
 
 def _settle_mysql_types(root: exp.Expr, _dialect: DialectName) -> None:
-    """`TIMESTAMP '…'` is a DATETIME (https://dev.mysql.com/doc/refman/8.4/en/date-and-time-literals.html)."""
+    """Convert `TIMESTAMP '…'` to a DATETIME (https://dev.mysql.com/doc/refman/8.4/en/date-and-time-literals.html)."""
     for cast in root.find_all(exp.Cast):
         written = cast.this
         if cast.to.this is _Kind.TIMESTAMPTZ and isinstance(written, exp.Literal):
@@ -168,7 +170,7 @@ def _settle_mysql_types(root: exp.Expr, _dialect: DialectName) -> None:
             cast.set("to", exp.DataType(this=_Kind.DATETIME, expressions=size, nested=False))
     for kind in root.find_all(exp.DataType):
         if isinstance(kind.parent, exp.JSONColumnDef):
-            continue  # a type of a column, and not of a cast
+            continue  # the type of a column, not of a cast
         kind.set("this", _MYSQL_TYPES.get(kind.this, kind.this))
 
 
@@ -187,7 +189,7 @@ def _settle_groups(root: exp.Expr, _dialect: DialectName) -> None:
 
 
 def _limit_all(group: exp.Expr) -> None:
-    """`GROUP_CONCAT(a, b ORDER BY c LIMIT 2)`: the parser puts order and limit around the last value alone."""
+    """Move the order and limit of `GROUP_CONCAT(a, b ORDER BY c LIMIT 2)`: the parser applies them only to the last value."""
     pieces = group.this
     if not (isinstance(pieces, exp.Concat) and isinstance(pieces.expressions[-1], exp.Limit)):
         return
@@ -200,23 +202,24 @@ def _limit_all(group: exp.Expr) -> None:
 
 
 def _settle_hints(root: exp.Expr, _dialect: DialectName) -> None:
-    """An index is a name."""
+    """Convert the names of indexes in hints to identifiers."""
     for hint in root.find_all(exp.IndexTableHint):
         for name in hint.expressions:
             name.set("quoted", True)
 
 
 def _is_dual(table: exp.Expr) -> bool:
-    """`FROM DUAL` is no FROM: a reserved word (https://dev.mysql.com/doc/refman/8.4/en/select.html)."""
+    """Return True for `FROM DUAL`, which means no FROM: a reserved word (https://dev.mysql.com/doc/refman/8.4/en/select.html)."""
     name = table.this
     alone = isinstance(table, exp.Table) and not any(value for key, value in table.args.items() if key != "this")
     return alone and isinstance(name, exp.Identifier) and not name.args.get("quoted") and name.name.upper() == "DUAL"
 
 
 def _settle_types(root: exp.Expr, _dialect: DialectName) -> None:
-    """SQLite only looks for the affinity in a type's name (https://www.sqlite.org/datatype3.html, section 3.1).
+    """Convert types to affinities, because SQLite only reads the affinity of a type's name (https://www.sqlite.org/datatype3.html, section
+    3.1).
 
-    Whatever is none of the others is NUMERIC.
+    Any type without another affinity is NUMERIC.
     """
     for node in list(root.find_all(exp.DataType)):
         kind = node.this
@@ -230,28 +233,28 @@ def _settle_types(root: exp.Expr, _dialect: DialectName) -> None:
                 node.set("expressions", None)
 
 
-def _concerning(*kinds: type[exp.Expr]) -> frozenset[type]:
-    """These kinds of nodes and all that derive from them."""
-    return frozenset(kinds).union(*(_concerning(*kind.__subclasses__()) for kind in kinds))
+def _with_subclasses(*kinds: type[exp.Expr]) -> frozenset[type]:
+    """Return these kinds of nodes with their derived classes."""
+    return frozenset(kinds).union(*(_with_subclasses(*kind.__subclasses__()) for kind in kinds))
 
 
-# The kinds of nodes that each rewrite of a dialect is about, with all that derive from them.
+# Kinds of nodes of each rewrite of a dialect, with their derived classes.
 _REWRITES: Final = ByDialect(
-    lambda record: tuple((rewrite, _concerning(*rewrite.kinds)) for rewrite in record.tree_rewrites)
+    lambda record: tuple((rewrite, _with_subclasses(*rewrite.kinds)) for rewrite in record.tree_rewrites)
 )
 _Step: TypeAlias = Callable[[exp.Expr, DialectName], None]
-# In order, which kinds of nodes each is about, as nearly every statement has none of most of them, and for which spelling it is, or "".
+# In order, the kinds of nodes of each rewrite, because most statements have none of them, and the syntax it applies to, or "".
 _STEPS: Final[Sequence[tuple[_Step, frozenset[type], Spelling | Literal[""]]]] = (
-    (_settle_values, _concerning(exp.RawString, exp.Concat, exp.Trim, exp.ParseJSON), ""),
-    (_settle_frames, _concerning(exp.WindowSpec), ""),
-    (_settle_lambdas, _concerning(exp.Lambda), ""),
-    (_settle_some, _concerning(exp.Any), ""),
-    (_settle_duckdb, _concerning(exp.Dot, exp.JSONExtract, exp.JSONExtractScalar, exp.Join), "dotted_calls"),
-    (_settle_postgres, _concerning(exp.JSONExtract, exp.JSONExtractScalar), "json_keys"),
-    (_settle_mysql_types, _concerning(exp.Cast, exp.DataType), "signed_types"),
-    (_settle_dual, _concerning(exp.From), "dual"),
-    (_settle_groups, _concerning(exp.GroupConcat), "group_separators"),
-    (_settle_hints, _concerning(exp.IndexTableHint), "index_hints"),
-    (_settle_types, _concerning(exp.DataType), "affinities"),
-    (_settle_nulls, _concerning(exp.NullSafeEQ, exp.NullSafeNEQ), "null_tests"),
+    (_settle_values, _with_subclasses(exp.RawString, exp.Concat, exp.Trim, exp.ParseJSON), ""),
+    (_settle_frames, _with_subclasses(exp.WindowSpec), ""),
+    (_settle_lambdas, _with_subclasses(exp.Lambda), ""),
+    (_settle_some, _with_subclasses(exp.Any), ""),
+    (_settle_duckdb, _with_subclasses(exp.Dot, exp.JSONExtract, exp.JSONExtractScalar, exp.Join), "dotted_calls"),
+    (_settle_postgres, _with_subclasses(exp.JSONExtract, exp.JSONExtractScalar), "json_keys"),
+    (_settle_mysql_types, _with_subclasses(exp.Cast, exp.DataType), "signed_types"),
+    (_settle_dual, _with_subclasses(exp.From), "dual"),
+    (_settle_groups, _with_subclasses(exp.GroupConcat), "group_separators"),
+    (_settle_hints, _with_subclasses(exp.IndexTableHint), "index_hints"),
+    (_settle_types, _with_subclasses(exp.DataType), "affinities"),
+    (_settle_nulls, _with_subclasses(exp.NullSafeEQ, exp.NullSafeNEQ), "null_tests"),
 )

@@ -1,7 +1,7 @@
-"""Operators that engines, or this parser, bind in different orders: refused unless parentheses state the order.
+"""Operators with an order of evaluation that differs among engines and this parser: refused unless parentheses define the order.
 
-`a = b NOT IN (1, 2)` is `(a = b) NOT IN (1, 2)` for SQLite and MySQL, and `a = (b NOT IN (1, 2))` for other engines and for the parser.
-The tree does not show where NOT was written, so a rendered statement could only be one of the two.
+`a = b NOT IN (1, 2)` is `(a = b) NOT IN (1, 2)` for SQLite and MySQL, and `a = (b NOT IN (1, 2))` for other engines and for the parser. The
+tree does not show the position of NOT, so a rendered statement could only be one of the two.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _IN_OPERANDS: Final = frozenset(
 
 
 def check_chained_tests(tokens: Sequence[Token]) -> None:
-    """`a LIKE b NOT IN (c)` is `a LIKE (b NOT IN (c))` to MySQL, and `(a LIKE b) NOT IN (c)` to the parser.
+    """Refuse `a LIKE b NOT IN (c)`, which is `a LIKE (b NOT IN (c))` in MySQL, and `(a LIKE b) NOT IN (c)` in the parser.
 
-    https://dev.mysql.com/doc/refman/8.4/en/expressions.html: a predicate holds another at its right alone.
+    https://dev.mysql.com/doc/refman/8.4/en/expressions.html: a predicate contains another only at its right side.
     """
     tested, between = (
         [False],
         [False],
-    )  # by depth of parentheses: whether a test was there, and whether its AND is missing
+    )  # by depth of parentheses: True if there was a test, and True if its AND is missing
     for token in tokens:
         kind = token.token_type
         if kind in OPENING:
@@ -67,7 +67,7 @@ def check_chained_tests(tokens: Sequence[Token]) -> None:
 
 
 def check_match(tokens: Sequence[Token], place: int) -> None:
-    """`a ~~ b || c` is `(a ~~ b) || c` to the engine, and what is written out for it binds less tightly.
+    """Refuse `a ~~ b || c`, which is `(a ~~ b) || c` in the engine, because its rendered form has a lower precedence.
 
     https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-PRECEDENCE
     """
@@ -98,12 +98,12 @@ _LOOSER: Final = (exp.Connector, exp.Filter, exp.PropertyEQ)
 
 
 def check_negations(root: exp.Expr) -> None:
-    """Raises `StatementRefusal`, rule `syntax`."""
+    """Raise `StatementRefusal`, rule `syntax`, for a negation that engines read differently."""
     for negation in root.find_all(exp.Not):
         around = negation.parent
         if isinstance(negation.this, _TESTS) and isinstance(around, _TIGHTER) and not isinstance(around, _LOOSER):
             refuse(
                 "syntax",
-                "NOT IN, NOT BETWEEN or IS NOT stands beside another operator, which engines read differently",
+                "NOT IN, NOT BETWEEN or IS NOT is combined with another operator, which engines read differently",
                 "put parentheses around it: a = (b NOT IN (1, 2))",
             )

@@ -1,4 +1,4 @@
-"""Total order for paginated statements: the table's key, or every column, is added to ORDER BY, so that pages lose and repeat no row."""
+"""Total order for paginated statements: the table's key, or every column, is added to ORDER BY, so that no page loses or repeats a row."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _NUMBERS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, ex
 
 
 def complete_order(root: exp.Expr, database: Database, used: Iterable[str], width: int | None) -> bool:
-    """Adds the key of the one table, or else every column of the result, to the end of ORDER BY, where the order may have ties.
+    """Add the key of the only table, or else every column of the result, to the end of ORDER BY, if the order may have ties.
 
-    `used` are the columns the statement touches, as `table.column`. `width` is the number of columns of the result, if it is known: a `*`
-    of a common table expression or a subquery stands for several. Columns that PostgreSQL may not be able to sort are left out. Returns
-    False for a result whose columns are not known, or not known to have an order: it has no pages.
+    `used` are the columns of the statement, as `table.column`. `width` is the number of columns of the result, if known: a `*` of a common
+    table expression or a subquery represents several. Columns that PostgreSQL may not be able to sort are left out. Returns False for a
+    result with unknown columns, or without a known order: it has no pages.
     """
     order = root.args["order"]
     if any(_orders_all(item) for item in order.expressions):
@@ -43,7 +43,7 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
     if _is_order_of_groups(root, database.dialect) or _is_order_of_key(root, database):
         return True
     if RECORDS[database.dialect].groups_as_equal and isinstance(root, exp.Select):
-        meant = [_meant(item.this, root) for item in order.expressions]
+        meant = [_resolved_item(item.this, root) for item in order.expressions]
         if not _gives_several_rows(root, database.dialect) and is_unique_order(root, database, meant):
             return True
     if (key := _key_of(root, database)) and _sorts(root, database, used):
@@ -60,7 +60,7 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
         added = [exp.Literal.number(place) for place in places if str(place) not in present]
         if RECORDS[database.dialect].loose_texts:
             added.extend(_exact_texts(root, database))
-    # What the parser makes of an item that says nothing about nulls: text and tree have to say the same.
+    # The parser's default for nulls of an item: text and tree must be equal.
     nulls_first = RECORDS[database.dialect].nulls_first
     order.set(
         "expressions",
@@ -70,7 +70,7 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
 
 
 def _exact_texts(root: exp.Expr, database: Database) -> Iterator[exp.Expr]:
-    """The bytes of each column that may be a text: texts that differ in case alone are equal to most collations of MariaDB.
+    """Return the bytes of each column that may be a text: most collations of MariaDB treat texts that differ only in case as equal.
 
     Rows of DISTINCT and of set operations other than UNION ALL differ in more than case.
     """
@@ -99,9 +99,9 @@ def _may_be_text(node: exp.Expr, database: Database) -> bool:
 
 
 def _is_order_of_groups(root: exp.Expr, dialect: DialectName) -> bool:
-    """Return True if ORDER BY has every key of a plain GROUP BY, or every column of SELECT DISTINCT: no two rows are equal in it.
+    """Return True if ORDER BY has every key of a simple GROUP BY, or every column of SELECT DISTINCT: no two rows are equal in it.
 
-    False if a name may be an alias in one clause and a column in the other, and if a group may give several rows.
+    False if a name may be an alias in one clause and a column in the other, or if a group may have several rows.
     """
     if not isinstance(root, exp.Select) or _gives_several_rows(root, dialect):
         return False
@@ -114,8 +114,8 @@ def _is_order_of_groups(root: exp.Expr, dialect: DialectName) -> bool:
         keys = [item.unalias() for item in root.expressions]
     else:
         return False
-    ordered = [_meant(item.this, root) for item in root.args["order"].expressions]
-    wanted = [_meant(key, root) for key in keys]
+    ordered = [_resolved_item(item.this, root) for item in root.args["order"].expressions]
+    wanted = [_resolved_item(key, root) for key in keys]
     return all(key is not None and any(key == item for item in ordered) for key in wanted)
 
 
@@ -126,7 +126,7 @@ def _is_order_of_key(root: exp.Expr, database: Database) -> bool:
         return False
     ordered = {
         fold_column(database.dialect, item.name, quoted=bool(item.this.args.get("quoted")))
-        for item in (_meant(one.this, root) for one in root.args["order"].expressions)
+        for item in (_resolved_item(one.this, root) for one in root.args["order"].expressions)
         if isinstance(item, exp.Column)
     }
     return bool(table.primary_key) and ordered.issuperset(
@@ -135,7 +135,7 @@ def _is_order_of_key(root: exp.Expr, database: Database) -> bool:
 
 
 def _only_table(root: exp.Expr, database: Database) -> Table | None:
-    """The base table whose rows are those of the result, one for one."""
+    """Return the base table whose rows correspond to the rows of the result."""
     several = ("joins", "laterals", "group", "distinct", "having")
     if not isinstance(root, exp.Select) or any(root.args.get(name) for name in several):
         return None
@@ -145,7 +145,7 @@ def _only_table(root: exp.Expr, database: Database) -> Table | None:
     return _table_of(source, database)
 
 
-def _meant(node: exp.Expr, root: exp.Select) -> exp.Expr | None:
+def _resolved_item(node: exp.Expr, root: exp.Select) -> exp.Expr | None:
     """Return the expression that is grouped or sorted by: for a position or an alias, the selected expression. None for an ambiguous
     name."""
     node = node.unnest()
@@ -170,7 +170,7 @@ def _gives_several_rows(root: exp.Select, dialect: DialectName) -> bool:
 
 
 def _first_star(root: exp.Expr) -> int:
-    """The place of the first `*` among the columns of the result; 0 for none."""
+    """Return the position of the first `*` among the columns of the result; 0 for none."""
     return next((place for place, item in enumerate(_items(root), 1) if item.is_star), 0)
 
 
@@ -193,11 +193,11 @@ def _is_ordinal(node: exp.Expr) -> bool:
 
 
 def _key_of(root: exp.Expr, database: Database) -> list[exp.Column]:
-    """The primary key, when the rows of the result are those of one table and its key is among their columns."""
+    """Return the primary key, if the rows of the result are those of one table and its key is among their columns."""
     if any(isinstance(item.unalias(), exp.Anonymous) for item in root.expressions) or root.find(
         exp.Explode, exp.Unnest
     ):
-        return []  # an aggregate, or a function that gives several rows
+        return []  # an aggregate, or a function that returns several rows
     table = _only_table(root, database)
     if table is None or not table.primary_key:
         return []
@@ -211,7 +211,7 @@ def _key_of(root: exp.Expr, database: Database) -> list[exp.Column]:
 
 
 def _table_of(source: exp.Table, database: Database) -> Table | None:
-    """The base table; the resolver wrote it out with its schema and the database's own spelling."""
+    """Return the base table; the resolver wrote it with its schema and the database's own spelling."""
     if not isinstance(source.this, exp.Identifier) or not source.this.args.get("quoted"):
         return None
     found = [table for table in database.tables if table.name == source.name and table.schema in {"", source.db}]
@@ -219,7 +219,7 @@ def _table_of(source: exp.Table, database: Database) -> Table | None:
 
 
 def _columns(root: exp.Expr) -> Iterator[tuple[int, exp.Expr]]:
-    """The columns of the result that are not one constant, by place, up to the first whose place is not known."""
+    """Return the columns of the result except constants, by position, up to the first with an unknown position."""
     for place, item in enumerate(_items(root), 1):
         if item.is_star:
             return

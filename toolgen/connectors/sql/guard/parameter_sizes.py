@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["ORDINARY", "Measure", "measures", "written_digits"]
 
-_PARAMETER: Final = 256  # bytes of one that is small
+_PARAMETER: Final = 256  # bytes of a small one
 _MAX_DIGITS: Final = 131_072  # https://www.postgresql.org/docs/current/datatype-numeric.html#DATATYPE-NUMERIC-TABLE
 _EXPONENT: Final = re.compile(r"[0-9]\.?[eE][-+]?([0-9]*)")
 _PART: Final = re.compile(r"[0-9]\.?[eE][-+]?[0-9]*\Z|\A[-+.]?[0-9]*[eE][-+]?[0-9]*(?![A-Za-z])")
@@ -16,9 +16,9 @@ _DOUBTFUL: Final = re.compile(r"[0-9]\.?[eE]|\A[-+.]?[0-9]*[eE](?![A-Za-z])")
 
 
 def written_digits(text: str, *, whole: bool = False) -> int:
-    """Number of digits that the numbers with an exponent in a text have when they are written out.
+    """Return the number of digits of the numbers with an exponent in a text, written out.
 
-    A part of such a number at the end or the beginning of a text counts as the longest, unless the text is the `whole` value.
+    A part of such a number at the start or end of a text counts as the longest, unless the text is the `whole` value.
     """
     if not _DOUBTFUL.search(text):
         return 0
@@ -36,11 +36,11 @@ class Measure(NamedTuple):
 
 ORDINARY: Final = Measure(_PARAMETER, 64, 0)
 _FEW_BRACKETS: Final = 64
-_ELEMENT: Final = 8  # bytes of an element of a list besides its text
+_ELEMENT: Final = 8  # additional bytes of an element of a list
 
 
 def measures(parameters: Sequence[object]) -> tuple[Measure, ...]:
-    """The measure of each parameter, rounded up so that few differ; () where all are small."""
+    """Return the measure of each parameter, rounded up so that few differ; () if all are small."""
     if all(_is_small(value) for value in parameters):
         return ()
     return tuple(ORDINARY if _is_small(value) else _measure(value) for value in parameters)

@@ -1,6 +1,6 @@
-"""Regular expressions of engines that backtrack: which take a time that grows with the text alone, and how fast.
+"""Regular expressions of backtracking engines: patterns whose time grows only with the text, and how fast.
 
-Only a part of the syntax is known, that of PCRE and of PostgreSQL; whatever is not known counts as one that may take any time.
+Only a part of the syntax of PCRE and PostgreSQL is known; a pattern with other syntax may take any time.
 https://www.pcre.org/current/doc/html/pcre2perform.html
 """
 
@@ -47,7 +47,7 @@ class _Shape(Struct, frozen=True):
 
 
 def states(pattern: str) -> int:
-    """States of the automaton of a pattern: its characters, each as often as it is repeated."""
+    """Return the states of the automaton of a pattern: its characters, each multiplied by its repetitions."""
     totals = [0]
     last = 0
     for piece in _pieces(pattern):
@@ -72,7 +72,7 @@ def is_linear(pattern: str) -> bool:
 
 
 def repetitions(pattern: str) -> int:
-    """Number of repetitions without a small bound in the pattern: each may be tried at every length."""
+    """Return the number of repetitions without a small bound in the pattern: each may be tried at every length."""
     return _shape(pattern).repetitions
 
 
@@ -120,7 +120,7 @@ def _pieces(pattern: str) -> Iterator[re.Match[str]]:
 
 
 def _repeats(piece: re.Match[str]) -> int:
-    """Largest number of repetitions."""
+    """Return the largest number of repetitions."""
     if piece[0] == "?":
         return 1
     if piece[0] in "*+":

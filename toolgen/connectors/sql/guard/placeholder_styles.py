@@ -1,14 +1,14 @@
-"""Placeholders in every style of a driver or database, found among the tokens of a statement before it is parsed.
+"""Placeholders in the styles of drivers and databases, found among the tokens of a statement before it is parsed.
 
-Each is the position of one parameter in the list that comes with the statement. A number is the position itself; a name has the position
-of its first appearance, as in SQLite (https://www.sqlite.org/lang_expr.html#varparam); any other placeholder takes the next position.
+Each is the position of one parameter in the list that comes with the statement. A number is the position itself; a name has the position of
+its first appearance, as in SQLite (https://www.sqlite.org/lang_expr.html#varparam); any other placeholder takes the next position.
 
 | Style | Where |
 |---|---|
-| `?` | everywhere; in PostgreSQL only where a value belongs, because it is an operator of jsonb too |
+| `?` | everywhere; in PostgreSQL only in the place of a value, because it is an operator of jsonb too |
 | `?1`, `@name`, `$name` | SQLite; `$name` in PostgreSQL and DuckDB too |
 | `$1` | everywhere |
-| `:1`, `:name`, `%s`, `%(name)s` | everywhere, where a value belongs: after a value the sign is an operator |
+| `:1`, `:name`, `%s`, `%(name)s` | everywhere, in the place of a value: after a value the sign is an operator |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SIGNS = token_types("PLACEHOLDER PARAMETER VAR COLON MOD")
 
 
 class _Found(Struct, frozen=True):
-    """A placeholder of `length` tokens: by number, by name, or, with neither, the next one."""
+    """Placeholder of `length` tokens: by number, by name, or else the next one."""
 
     length: int
     number: int = 0
@@ -40,7 +40,7 @@ class _Found(Struct, frozen=True):
 
 
 class Placeholders:
-    """Gives each placeholder of one statement its parameter. `asked` is how many parameters that takes so far."""
+    """Assignment of parameters to the placeholders of one statement. `asked` is the number of parameters so far."""
 
     def __init__(self, dialect: DialectName) -> None:
         self._dialect = dialect
@@ -50,7 +50,7 @@ class Placeholders:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names so far, in order of their parameters."""
+        """Return the names so far, in order of their parameters."""
         return tuple(self._names)
 
     @property
@@ -59,7 +59,7 @@ class Placeholders:
         return self._style
 
     def at(self, tokens: Sequence[Token], index: int) -> tuple[int, int] | None:
-        """The position of the parameter (from 0) and the number of tokens, when a placeholder begins at `index`.
+        """Return the index of the parameter (from 0) and the number of tokens, if a placeholder begins at `index`.
 
         Raises `StatementRefusal` for a number out of range, too many, and two styles in one statement.
         """
@@ -107,7 +107,7 @@ class Placeholders:
 
 
 def _next(tokens: Sequence[Token], index: int) -> Token | None:
-    """The token after `index`, when nothing stands between the two."""
+    """Return the token after `index` if there is no space between the two."""
     if index + 1 < len(tokens) and tokens[index + 1].start == tokens[index].end + 1:
         return tokens[index + 1]
     return None
@@ -133,7 +133,7 @@ def _named(tokens: Sequence[Token], index: int) -> _Found | None:
 
 
 def _formatted(tokens: Sequence[Token], index: int) -> _Found | None:
-    """`%s` or `%(name)s`, as PEP 249 has them."""
+    """Return `%s` or `%(name)s` of PEP 249."""
     following = _next(tokens, index)
     if following is None:
         return None

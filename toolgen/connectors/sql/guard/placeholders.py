@@ -1,4 +1,4 @@
-"""Functions and placeholders that pass the parser under reserved names, so that they are rendered as they were written.
+"""Functions and placeholders that pass through the parser under reserved names, so that they are rendered as written.
 
 A call of an ordinary function is read as `_toolgen_f_NAME(…)`, so that the parser keeps the call instead of translating it; a placeholder
 is read as `_toolgen_p_N`, so that the order of the parameters can be taken from the rendered text, where it counts.
@@ -13,7 +13,7 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.dialects import RECORDS, Dialect
-from toolgen.connectors.sql.guard.dialect_rewrites import respelt
+from toolgen.connectors.sql.guard.dialect_rewrites import rewritten
 from toolgen.connectors.sql.guard.functions import FUNCTIONS, MODIFIERS, SPECIAL
 from toolgen.connectors.sql.guard.marks import CALL, RESERVED, SLOT
 from toolgen.connectors.sql.guard.placeholder_styles import Placeholders
@@ -43,7 +43,7 @@ _NO_CALLS = frozenset(
         ("NOT", "materialized"),
     }
 )
-_BEFORE_VALUES = {  # words of the standard behind which a value stands, with what stands before them
+_BEFORE_VALUES = {  # words of the standard before a value, with the words before them
     **dict.fromkeys(("PLACING", "SYMMETRIC", "ASYMMETRIC"), ""),
     **dict.fromkeys(("LEADING", "TRAILING", "BOTH"), "("),
     "ZONE": "TIME",
@@ -52,10 +52,10 @@ _OWN_GRAMMAR = frozenset({TokenType.FROM, TokenType.FOR, TokenType.IN, TokenType
 
 
 def marked(tokens: Sequence[Token], dialect: DialectName) -> tuple[list[Token], Placeholders]:
-    """The tokens with calls and placeholders under our own names, and the placeholders that were found."""
+    """Return the tokens with calls and placeholders under reserved names, and the placeholders."""
     given: list[Token] = []
     placeholders = Placeholders(dialect)
-    tokens = respelt(_without_glued_casts(tokens), dialect)
+    tokens = rewritten(_without_glued_casts(tokens), dialect)
     index = 0
     while index < len(tokens):
         token = tokens[index]
@@ -77,7 +77,7 @@ def marked(tokens: Sequence[Token], dialect: DialectName) -> tuple[list[Token], 
 
 
 def _without_glued_casts(tokens: Sequence[Token]) -> Sequence[Token]:
-    """The parser's tokens take `?::` for one sign; it is a placeholder and a cast."""
+    """Split `?::`, which the parser reads as one sign, into a placeholder and a cast."""
     if all(token.token_type is not TokenType.QDCOLON for token in tokens):
         return tokens
     split: list[Token] = []
@@ -106,7 +106,7 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         and not _closes_operator(tokens, index - 1)
         and not (record.comprehensions and before.text.upper() == "IF")  # `[x FOR x IN l IF length(x) > 1]`
     ):
-        return False  # `(VALUES (1)) t(x)`, `series s(n)`: the alias of what stands before it
+        return False  # `(VALUES (1)) t(x)`, `series s(n)`: an alias
     if before and before.text.upper() == "ORDINALITY" and index > 1 and tokens[index - 2].text.upper() == "WITH":
         return False  # `unnest(a) WITH ORDINALITY t(x, n)`
     if name == "replace" and before and before.token_type is TokenType.R_PAREN and _follows_exclusion(tokens, index):
@@ -119,7 +119,7 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
         return not record.standard_calls[name](tokens, index + 2)
     if name in SPECIAL[dialect]:
         return name in {"trim", "substring"} and not _has_own_grammar(tokens, index + 1)
-    # A keyword such as IN, AND, VALUES or USING before a parenthesis is no call; a keyword that is also a function is.
+    # A keyword such as IN, AND, VALUES or USING before a parenthesis is not a call; a keyword that is also a function is.
     return (
         token.token_type is TokenType.VAR
         or token.token_type in _FUNCTION_WORDS
@@ -129,18 +129,18 @@ def _is_call(tokens: Sequence[Token], index: int, dialect: DialectName) -> bool:
 
 
 def _introduces_a_value(tokens: Sequence[Token], index: int) -> bool:
-    """Return True at a word that a value follows, and no list of columns: `overlay(x PLACING lower(y) FROM 1)`."""
+    """Return True at a word that a value follows, not a list of columns: `overlay(x PLACING lower(y) FROM 1)`."""
     before = _BEFORE_VALUES.get(tokens[index].text.upper())
     return before is not None and (not before or (index > 0 and tokens[index - 1].text.upper() == before))
 
 
 def _closes_operator(tokens: Sequence[Token], index: int) -> bool:
-    """Return True for the last parenthesis of `OPERATOR(<->)`, behind which stands a value."""
+    """Return True for the last parenthesis of `OPERATOR(<->)`, which a value follows."""
     return index > 2 and tokens[index - 3].token_type is TokenType.OPERATOR
 
 
 def _closes_distinct(tokens: Sequence[Token], closing: int) -> bool:
-    """Return True at the end of `DISTINCT ON (…)`: a value follows, and no alias."""
+    """Return True at the end of `DISTINCT ON (…)`: a value follows, not an alias."""
     depth = 0
     for place in range(closing, 1, -1):
         kind = tokens[place].token_type
@@ -210,7 +210,7 @@ def _declares_columns(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_converted(tokens: Sequence[Token], index: int) -> bool:
-    """Return True behind the comma of `CONVERT(x, `."""
+    """Return True after the comma of `CONVERT(x, `."""
     if tokens[index - 1].token_type is not TokenType.COMMA:
         return False
     depth = 0
@@ -225,7 +225,7 @@ def _is_converted(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _closing(tokens: Sequence[Token], opening: int) -> int:
-    """The index of the parenthesis that closes the one at `opening`, or the last index."""
+    """Return the index of the parenthesis that closes the one at `opening`, or the last index."""
     depth = 0
     for index in range(opening, len(tokens)):
         if tokens[index].token_type is TokenType.L_PAREN:
@@ -271,7 +271,7 @@ def _renamed(token: Token, text: str) -> Token:
 
 
 def slot_number(column: exp.Column) -> int | None:
-    """Which parameter a marked placeholder stands for, or None for a real column."""
+    """Return the parameter index of a marked placeholder, or None for a real column."""
     name = column.this
     if isinstance(name, exp.Identifier) and not name.args.get("quoted") and name.name.startswith(SLOT):
         return int(name.name[len(SLOT) :])
@@ -279,10 +279,10 @@ def slot_number(column: exp.Column) -> int | None:
 
 
 def separate_null_tests(root: exp.Expr, dialect: DialectName, first: int) -> tuple[int, ...]:
-    """Gives each parameter that is tested for NULL a placeholder of its own for the test, numbered from `first` on.
+    """Give each parameter with a NULL test a separate placeholder for the test, numbered from `first`.
 
-    PostgreSQL infers the type of `$1` from its first use, and `$1 IS NULL` says nothing of it: the engine then refuses
-    `$1 IS NULL OR price > $1`. The second placeholder is cast to text. Returns the parameter that each of them stands for.
+    PostgreSQL infers the type of `$1` from its first use, which `$1 IS NULL` does not determine: the engine then refuses `$1 IS NULL OR
+    price > $1`. The second placeholder is cast to text. Returns the parameter of each new placeholder.
     """
     if not RECORDS[dialect].types_by_first_use:
         return ()

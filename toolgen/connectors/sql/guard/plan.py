@@ -23,7 +23,7 @@ from toolgen.model.sql_scope import SqlScope
 __all__ = ["MAX_OFFSET", "Attribute", "Sent", "Slot", "StatementPlan", "bound", "slots_of"]
 
 MAX_OFFSET = 2**63 - 1
-_MAX_PARAMETERS_LENGTH = 65_536  # characters of all of them
+_MAX_PARAMETERS_LENGTH = 65_536  # characters of all parameters
 _IN_WORDS = {
     "text": "text",
     "number": "a number",
@@ -33,19 +33,19 @@ _IN_WORDS = {
     "list": "a list",
     "object": "an object",
 }
-_ELEMENT = 6  # characters that an element of a list counts as, besides its own: 10,000 numbers are allowed
+_ELEMENT = 6  # characters counted for each element of a list in addition to its own: 10,000 numbers are allowed
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Sent(Struct, frozen=True, kw_only=True):
-    """A parameter the caller sends. `counts` marks one that is a LIMIT (capped) or an OFFSET (checked to be a number)."""
+    """Parameter from the caller. `counts` marks a LIMIT (capped) or an OFFSET (must be a number)."""
 
     index: int
     counts: str = ""  # "" | limit | offset
 
 
 class Attribute(Struct, frozen=True, kw_only=True):
-    """A parameter that is an attribute of the principal."""
+    """Parameter from an attribute of the principal."""
 
     name: str
 
@@ -54,12 +54,12 @@ Slot: TypeAlias = Sent | Attribute
 
 
 class StatementPlan(Struct, frozen=True, kw_only=True):
-    """Part of a statement that does not depend on values, which the cache keeps."""
+    """Value-independent part of a statement, which the cache keeps."""
 
     sql: str
     asked: int
     slots: tuple[Slot, ...]
-    counts: str = ""  # the query for how many rows a change concerns
+    counts: str = ""  # query that counts the rows of a change
     counted: tuple[Slot, ...] = ()  # its placeholders
     tables: frozenset[str]
     columns: frozenset[str]
@@ -67,25 +67,25 @@ class StatementPlan(Struct, frozen=True, kw_only=True):
     limited: bool
     lists: bool  # PostgreSQL takes arrays as parameters
     writes: str = ""  # insert | update | delete
-    sets: frozenset[str] = frozenset()  # the columns an update sets
+    sets: frozenset[str] = frozenset()  # columns that an update sets
     cascades: bool = False
-    page: str = ""  # the digest of its text, when it has pages
+    page: str = ""  # digest of its text, if it has pages
     skip: int = 0  # rows of earlier pages
-    types: tuple[str, ...] = ()  # of the columns, where only values would tell
-    table_names: str = ""  # as of the database
-    advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # by what an engine may find wrong
-    comparisons: tuple[LabelComparison, ...] = ()  # that may be with a text that the schema does not have
-    paths: frozenset[int] = frozenset()  # the parameters that are jsonpaths
-    searched: frozenset[int] = frozenset()  # the parameters that are words of a full text search
-    row_notes: tuple[str, ...] = ()  # as of the statement
+    types: tuple[str, ...] = ()  # types of the columns, if the engine derives them only from values
+    table_names: str = ""  # as in the database
+    advice: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # advice by kind of engine error
+    comparisons: tuple[LabelComparison, ...] = ()  # comparisons that may be with a text that the schema does not have
+    paths: frozenset[int] = frozenset()  # parameters that are jsonpaths
+    searched: frozenset[int] = frozenset()  # parameters that are words of a full text search
+    row_notes: tuple[str, ...] = ()  # as in the statement
 
 
 def slots_of(
     order: Iterable[int], asked: int, repeated: Sequence[int], attributes: Sequence[str], counts: Mapping[int, str]
 ) -> tuple[Slot, ...]:
-    """The value of each placeholder of a rendered text, by its number.
+    """Return the source of the value of each placeholder of a rendered text, by its number.
 
-    The first `asked` numbers are the caller's parameters, then come those that are `repeated`, then the attributes.
+    The first `asked` numbers are the caller's parameters, then those that are `repeated`, then the attributes.
     """
     values: list[Slot] = [Sent(index=index, counts=counts.get(index, "")) for index in range(asked)]
     values += (Sent(index=index) for index in repeated)
@@ -100,9 +100,10 @@ def bound(
     attributes: Mapping[str, object],
     types: Sequence[str] = (),
 ) -> Statement:
-    """The plan with values. Raises `StatementRefusal` for a wrong number of parameters, one that is no plain value, or a missing attribute.
+    """Return the plan with values. Raises `StatementRefusal` for a wrong number of parameters, a parameter that is not a scalar, or a
+    missing attribute.
 
-    `types` are the declared JSON types of the parameters, if they have some.
+    `types` are the declared JSON types of the parameters, if any.
     """
     if len(parameters) != plan.asked:
         refuse(
@@ -166,7 +167,7 @@ def _values(
     scope: SqlScope,
     attributes: Mapping[str, object],
 ) -> tuple[tuple[Json, ...], bool]:
-    """The value of each placeholder, and whether the policy's limit stands in place of a larger one."""
+    """Return the value of each placeholder, and True if the policy's limit replaces a larger one."""
     values: list[Json] = []
     limited = False
     for slot in slots:
@@ -200,7 +201,7 @@ def _check_lengths(plan: StatementPlan, parameters: Sequence[Json]) -> None:
         refuse(
             "parameters",
             f"the parameters have {total} characters in all, and at most {_MAX_PARAMETERS_LENGTH} are taken",
-            "send less at once",
+            "send fewer characters",
         )
 
 
@@ -217,18 +218,18 @@ def _plain(value: object, index: int, *, lists: bool) -> Json:
         case str() if _is_text(value):
             return value
     return refuse(
-        "parameters", f"parameter {index + 1} is not a plain value", "send strings, numbers, booleans or null"
+        "parameters", f"parameter {index + 1} is not a scalar value", "send strings, numbers, booleans or null"
     )
 
 
 def _is_text(value: str) -> bool:
-    """No database takes NUL, and half of a surrogate pair has no UTF-8."""
+    """Return True for text that databases accept: without NUL and without unpaired surrogates, which UTF-8 cannot encode."""
     return "\x00" not in value and (value.isascii() or not _SURROGATE.search(value))
 
 
 def _row_count(value: Json, slot: Sent, largest: int, skip: int) -> tuple[int, bool]:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_OFFSET:
-        refuse("limit", f"parameter {slot.index + 1} counts rows and is not a whole number", "send a number from 0 up")
+        refuse("limit", f"parameter {slot.index + 1} is a number of rows and not an integer", "send a number from 0 up")
     if slot.counts == "offset":
         return value, False
     left = max(value - skip, 0)
@@ -248,7 +249,7 @@ def _attribute(attributes: Mapping[str, object], name: str) -> Json:
     if not isinstance(value, (bool, int, float, str)) or (isinstance(value, str) and not _is_text(value)):
         refuse(
             "row-filter",
-            "rows of this table are filtered by an attribute that is no plain value of the kind they are compared with",
+            "rows of this table are filtered by an attribute whose value has the wrong kind for the comparison",
             "ask the operator to change it",
         )
     return value

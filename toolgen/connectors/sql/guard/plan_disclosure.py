@@ -13,7 +13,7 @@ __all__ = ["explainable"]
 
 
 def explainable(verdict: Statement | Deny, *, database: Database, scope: SqlScope) -> Statement | Deny:
-    """The statement, unless it reads a view, or a table through a row filter or a mask: then a refusal that says which."""
+    """Return the statement, or a refusal with the table's name if it reads a view, or a table with a row filter or a mask."""
     if isinstance(verdict, Deny):
         return verdict
     for name, entry in scope.tables.items():
@@ -26,7 +26,7 @@ def explainable(verdict: Statement | Deny, *, database: Database, scope: SqlScop
             what = "a view" if table.view else "seen in part"
             return StatementRefusal(
                 "explain",
-                f"{full_name(table)} is {what}, and a plan would tell of what is below",
+                f"{full_name(table)} is {what}, and a plan would reveal what is below it",
                 "leave it out of the query to explain, or run the query",
             ).verdict()
     return verdict

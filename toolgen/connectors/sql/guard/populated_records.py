@@ -1,8 +1,8 @@
-"""Records of PostgreSQL that are filled from JSON in the form of a table's rows: `jsonb_populate_record(NULL::orders, '{…}')`.
+"""Records of PostgreSQL with the columns of a table, filled from JSON: `jsonb_populate_record(NULL::orders, '{…}')`.
 
-https://www.postgresql.org/docs/current/functions-json.html#FUNCTIONS-JSON-PROCESSING. With NULL of a table's type, the function gives what
-`jsonb_to_record` gives for the columns of the table, and is written so: `jsonb_to_record('{…}') AS r(id int, …)`. The columns are those
-that the scope opens. No value of the table is read.
+https://www.postgresql.org/docs/current/functions-json.html#FUNCTIONS-JSON-PROCESSING. With NULL of a table's type, the function is
+equivalent to `jsonb_to_record` with the columns of the table, and is rewritten: `jsonb_to_record('{…}') AS r(id int, …)`. The columns are
+those that the scope opens. No value of the table is read.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _FUNCTIONS: Final = {
 
 
 def may_populate(sql: str) -> bool:
-    """True if the text could have such a call."""
+    """Return True if the text may contain such a call."""
     return "_populate_" in sql.lower()
 
 
 def declare_records(root: exp.Expr, database: Database, scope: SqlScope) -> None:
-    """Writes each call with the columns of its table, in place. Raises `StatementRefusal`."""
+    """Rewrite each call with the columns of its table, in place. Raises `StatementRefusal`."""
     for call in list(root.find_all(exp.Anonymous)):
         name = called_name(call)
         if name not in _FUNCTIONS:
@@ -48,11 +48,11 @@ def declare_records(root: exp.Expr, database: Database, scope: SqlScope) -> None
         elif isinstance(around, exp.Paren) and isinstance(around.parent, exp.Dot) and not name.endswith("set"):
             _take_field(around.parent, made, columns)
         else:
-            refuse("syntax", f"{shown(name)} stands outside of FROM", f"write it in FROM: {name}(NULL::t, x) AS r")
+            refuse("syntax", f"{shown(name)} is used outside of FROM", f"write it in FROM: {name}(NULL::t, x) AS r")
 
 
 def _columns(call: exp.Expr, database: Database, scope: SqlScope) -> list[tuple[Column, exp.DataType]]:
-    """The columns of the table whose type the first argument has, with the types to declare."""
+    """Return the columns of the table whose type the first argument has, with their declared types."""
     base = call.expressions[0] if len(call.expressions) == 2 else None
     kind = base.to.args.get("kind") if isinstance(base, exp.Cast) and isinstance(base.this, exp.Null) else None
     table = _table(_names(kind), database, scope)
@@ -123,7 +123,7 @@ def _declare(
 
 
 def _take_field(dot: exp.Dot, made: exp.Expr, columns: Sequence[tuple[Column, exp.DataType]]) -> None:
-    """`(jsonb_populate_record(NULL::t, x)).name` as `(SELECT record.name FROM jsonb_to_record(x) AS record(name text))`."""
+    """Rewrite `(jsonb_populate_record(NULL::t, x)).name` as `(SELECT record.name FROM jsonb_to_record(x) AS record(name text))`."""
     field = dot.expression
     found = [
         (column, kind)
@@ -131,7 +131,7 @@ def _take_field(dot: exp.Dot, made: exp.Expr, columns: Sequence[tuple[Column, ex
         if isinstance(field, exp.Identifier) and column.name == _folded(field)
     ]
     if not found:
-        refuse("column", "a field of a record is none of its table", "name a column of the table")
+        refuse("column", "a field of a record is not a column of its table", "name a column of the table")
     ((column, kind),) = found
     name = exp.to_identifier(column.name, quoted=True)
     alias = exp.TableAlias(this=exp.to_identifier("record"), columns=[exp.ColumnDef(this=name, kind=kind)])

@@ -1,7 +1,7 @@
 """Prefix signs that the parser drops or lacks: `+x` everywhere, and `@ x` in PostgreSQL and DuckDB.
 
-The parser reads each as a call whose name is the sign, which is written out as `+(x)` and `@(x)`. A `+` is no sign without meaning: SQLite
-compares `+x` without the affinity and the index of a column, and columns are called by it.
+The parser reads each as a call whose name is the sign, which is rendered as `+(x)` and `@(x)`. A `+` has an effect: SQLite compares `+x`
+without the affinity and the index of a column, and it changes names of columns.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def value_belongs(tokens: Sequence[Token], index: int) -> bool:
 
 
 def is_signed(tokens: Sequence[Token], place: int) -> bool:
-    """Return True if the `+` at `place` stands before a value, and not between two."""
+    """Return True if the `+` at `place` is a sign before a value, and not an operator between two."""
     typed = place > 1 and tokens[place - 2].token_type is TokenType.DCOLON  # `'1 day'::interval + x`
     return place == 0 or (value_belongs(tokens, place) and not typed)
 
 
 def is_sign(node: exp.Expr) -> bool:
-    """Return True for `+(x)` and `@(x)`, as calls of one value."""
+    """Return True for `+(x)` and `@(x)` as calls with one value."""
     return (
         isinstance(node, exp.Anonymous)
         and isinstance(node.this, str)
@@ -67,9 +67,9 @@ def is_sign(node: exp.Expr) -> bool:
 
 
 def operand_end(tokens: Sequence[Token], first: int) -> int:
-    """Position of the end of the operand that begins at `first`: a value, a name, a call or parentheses; 0 for anything else.
+    """Return the end position of the operand that begins at `first`: a value, a name, a call or parentheses; 0 for other operands.
 
-    A cast binds tighter than a sign, so that one needs parentheses, and so does a window function.
+    A cast has a higher precedence than a sign, so its operand needs parentheses, and so does a window function.
     """
     while first < len(tokens) and tokens[first].token_type in _PREFIXES:
         first += 1
@@ -95,7 +95,7 @@ def operand_end(tokens: Sequence[Token], first: int) -> int:
 
 
 def _bracket_end(tokens: Sequence[Token], first: int) -> int:
-    """The place behind the bracket that closes the one at `first`; 0 for none."""
+    """Return the position after the bracket that closes the one at `first`; 0 for none."""
     depth = 0
     for place in range(first, len(tokens)):
         depth += (tokens[place].token_type in _OPENING) - (tokens[place].token_type in _CLOSING)
@@ -105,7 +105,7 @@ def _bracket_end(tokens: Sequence[Token], first: int) -> int:
 
 
 def enclose_signs(tokens: Sequence[Token]) -> Iterable[Token]:
-    """`+x` as a call of `+`: `ORDER BY +1` sorts by a number, and `ORDER BY 1` by the first column."""
+    """Rewrite `+x` as a call of `+`: `ORDER BY +1` sorts by a number, and `ORDER BY 1` by the first column."""
     pluses = [place for place, token in enumerate(tokens) if token.token_type is TokenType.PLUS]
     if not any(is_signed(tokens, place) for place in pluses):
         return tokens
@@ -113,7 +113,7 @@ def enclose_signs(tokens: Sequence[Token]) -> Iterable[Token]:
 
 
 def enclose_absolutes(tokens: Sequence[Token]) -> Iterable[Token]:
-    """`@ x` as a call of `@`, where no operator behind it binds tighter: `@ a - 5` is `@ (a - 5)`.
+    """Rewrite `@ x` as a call of `@`, if no operator with a higher precedence follows: `@ a - 5` is `@ (a - 5)`.
 
     https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-PRECEDENCE
     """
@@ -135,7 +135,11 @@ def _enclosed(tokens: Sequence[Token], sign: TokenType, *, absolute: bool) -> It
         end = operand_end(tokens, place + 1)
         behind = tokens[end].token_type if 0 < end < len(tokens) else None
         if absolute and (not end or behind in _TIGHTER):
-            refuse("literal", "@ stands before an operator that binds tighter", "write abs(x), or parentheses: @ (x)")
+            refuse(
+                "literal",
+                "@ is followed by an operator with a higher precedence",
+                "write abs(x), or parentheses: @ (x)",
+            )
         if not end or (not absolute and _counts(tokens, place)):
             yield token
             continue

@@ -15,14 +15,14 @@ __all__ = ["ResultShape", "shape_of"]
 
 
 class ResultShape(Struct, frozen=True, kw_only=True):
-    """`parameters` are the `:name`s in order of their first appearance, `columns` the names of the result's."""
+    """Shape of a query. `parameters` are the `:name`s in order of their first appearance, `columns` the names of the result's."""
 
     parameters: tuple[str, ...]
     columns: tuple[str, ...]
 
 
 def shape_of(sql: str, dialect: DialectName) -> ResultShape | Deny:
-    """Reads a query whose placeholders are `:name`s and whose columns all have a name. Checks nothing else; `guard` does."""
+    """Return the shape of a query with `:name` placeholders and named columns. `guard` makes the other checks."""
     try:
         parsed = parse(sql, dialect)
         if len(parsed.names) != parsed.asked or parsed.style not in {"", ":name"}:
@@ -39,11 +39,11 @@ def _columns(root: exp.Expr) -> tuple[str, ...]:
     while isinstance(query, (exp.Subquery, exp.SetOperation)):
         query = query.this
     if not isinstance(query, exp.Select):
-        refuse("columns", "the query gives columns without names", "write a SELECT that names its columns")
+        refuse("columns", "the query returns columns without names", "write a SELECT that names its columns")
     names: list[str] = []
     for number, item in enumerate(query.expressions, 1):
         if isinstance(item.this if isinstance(item, exp.Column) else item, exp.Star):
-            refuse("columns", "* would give each caller other columns", "name the columns")
+            refuse("columns", "* could return different columns for each caller", "name the columns")
         named = isinstance(item, exp.Alias) or (isinstance(item, exp.Column) and slot_number(item) is None)
         if not named or not item.alias_or_name:
             refuse("columns", f"column {number} of the result has no name", "give it one with AS")

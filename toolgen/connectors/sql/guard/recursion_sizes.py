@@ -1,4 +1,4 @@
-"""Sizes of columns of a recursive query, where an engine gives them the types of its first query and fails for longer values.
+"""Sizes of columns of a recursive query, in an engine that types them by the first query and fails for longer values.
 
 https://mariadb.com/kb/en/recursive-common-table-expressions-overview/#cast-to-avoid-data-truncation
 """
@@ -22,12 +22,12 @@ _TEXTS: Final = (exp.DType.CHAR, exp.DType.VARCHAR, exp.DType.NCHAR)
 
 
 def first_sizes(cte: exp.Expr) -> Mapping[str, float]:
-    """Bytes of the columns whose type is written in the first query, by their names in lower case."""
+    """Return the bytes of the columns with an explicit type in the first query, by their names in lower case."""
     query, others = cte.this.this, cte.this.expression
     while isinstance(query, exp.Subquery):
         query = query.this
     if not isinstance(query, exp.Select) or others.find(exp.SetOperation) is not None:
-        return {}  # several first queries have their types together
+        return {}  # several first queries determine their types together
     renamed = [column.name.lower() for column in cte.args["alias"].args.get("columns") or ()]
     found: dict[str, float] = {}
     for place, item in enumerate(query.expressions):
@@ -39,7 +39,7 @@ def first_sizes(cte: exp.Expr) -> Mapping[str, float]:
 
 
 def _length(value: exp.Expr) -> int:
-    """Characters of the type that a value is converted to; 0 for any other value."""
+    """Return the characters of the type that a value is converted to; 0 for any other value."""
     if isinstance(value, exp.Cast) and value.to.this in _TEXTS and len(value.to.expressions) == 1:
         written = value.to.expressions[0].name
         return int(written) if written.isdigit() and len(written) <= _MAX_DIGITS and int(written) <= _MAX_LENGTH else 0

@@ -1,4 +1,4 @@
-"""Refusal by a part of the SQL guard; `guard` turns it into a `Deny` and nothing else ever sees it."""
+"""Refusal by a part of the SQL guard; `guard` converts it to a `Deny`, and no other code handles it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_NAME_LENGTH = 64
 
 
 class StatementRefusal(Exception):  # noqa: N818  a verdict on its way, not an error
-    """A statement is not understood or not allowed. `rule` is the id after `sql:` in the verdict."""
+    """Statement that is not understood or not allowed. `rule` is the id after `sql:` in the verdict."""
 
     def __init__(self, rule: str, reason: str, suggestion: str) -> None:
         super().__init__(reason)
@@ -27,10 +27,10 @@ class StatementRefusal(Exception):  # noqa: N818  a verdict on its way, not an e
 
 
 def refuse(rule: str, reason: str, suggestion: str) -> NoReturn:
-    """Ends the guard's work on this statement."""
+    """Refuse the statement. Raises `StatementRefusal`."""
     raise StatementRefusal(rule, reason, suggestion)
 
 
 def shown(name: str) -> str:
-    """A name out of a statement, bounded and printable, for a message."""
+    """Return a name of a statement, bounded and printable, for a message."""
     return "".join(character if character.isprintable() else "?" for character in bounded(name, _MAX_NAME_LENGTH))

@@ -14,30 +14,31 @@ __all__ = ["Filtered", "QueryRelation", "SelectScope"]
 
 
 class QueryRelation(Struct, kw_only=True):
-    """Something in a FROM clause. `hidden` are folded names it has and the principal may not use."""
+    """Relation in a FROM clause. `hidden` are folded names of columns that the principal may not use."""
 
     alias: str
     names: Names
     hidden: frozenset[str] = frozenset()
     table: Table | None = None
-    columns: tuple[str, ...] = ()  # of a base table, as spelt by the database
+    columns: tuple[str, ...] = ()  # full name of a base table, as the database spells it
     row_ids: list[str] | None = (
-        None  # those a statement asks for; None where the table has none, or they would tell of a hidden column
+        # row numbers requested by a statement; None if the table has none, or if they would reveal a hidden column
+        None
     )
-    whole: bool = False  # naming it as a value is allowed: a subquery whose columns were all checked
+    whole: bool = False  # its name is allowed as a value: a subquery whose columns were all checked
     identifier: exp.Identifier | None = None
-    narrowed: bool = False  # it is read through a subquery of what may be seen
+    narrowed: bool = False  # it is read through a subquery of the granted part
 
 
 class SelectScope(Struct, kw_only=True):
-    """The names in reach of one SELECT. `outer` is the query around it, when that is in reach at all."""
+    """Visible names of one SELECT. `outer` is the enclosing query, if its names are visible."""
 
     outer: SelectScope | None
     relations: list[QueryRelation] = []
     aliases: frozenset[str] = frozenset()
-    computed: bool = False  # a column of the result has no name but the engine's
+    computed: bool = False  # a column of the result is named by the engine
     lambdas: frozenset[str] = frozenset()
-    clause: str = ""  # of the SELECT, as the parser calls it, that is looked at; "on" for a join's condition
+    clause: str = ""  # current clause of the SELECT, by the parser's name; "on" for a join's condition
 
     def chain(self) -> Iterator[SelectScope]:
         scope: SelectScope | None = self
@@ -47,7 +48,7 @@ class SelectScope(Struct, kw_only=True):
 
 
 class Filtered(Struct, frozen=True, kw_only=True):
-    """A place in the tree where `table` is read through a subquery: of granted `columns`, with the policy's filter and masks."""
+    """Place in the tree where `table` is read through a subquery: of granted `columns`, with the policy's filter and masks."""
 
     node: exp.Table
     table: Table

@@ -1,7 +1,7 @@
-"""Which table and column every name of a statement means, and the refusal of every name that means nothing a principal may see.
+"""Resolution of every name of a statement to a table or column, and the refusal of names without a visible meaning.
 
-Names are resolved against the whole physical schema, hidden columns included, because the database resolves them so. One rule is stricter
-than any database: a name that a table in reach hides is refused even where a nearer table or an alias would answer to it.
+Names are resolved against the complete physical schema, hidden columns included, because the database does the same. One rule is stricter
+than any database: a name that a visible table hides is refused even if a nearer table or an alias has that name.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from toolgen.model.sql_scope import SqlScope
 __all__ = ["Resolver"]
 
 _MAX_QUERIES = 100
-_MAX_RELATIONS = 64  # in one FROM, as in SQLite
-_MAX_SOURCES = 200  # in a statement
-_MAX_COLUMNS = 2_000  # of one query: `SELECT * FROM a, a AS b` doubles them, and CTEs can do that again and again
+_MAX_RELATIONS = 64  # tables in one FROM, as in SQLite
+_MAX_SOURCES = 200  # tables in a statement
+_MAX_COLUMNS = 2_000  # columns of one query: `SELECT * FROM a, a AS b` doubles them, and CTEs can repeat that
 
 
 class _Common(Struct, frozen=True, kw_only=True):
-    """A common table expression: its name as an exact engine compares it, and its columns. `later`: it is defined behind the query that
-    is read, where engines differ in whether the query sees it."""
+    """Common table expression: its name as a case-sensitive engine compares it, and its columns. `later`: it is defined after the
+    reading query, where engines differ in its visibility.
+    """
 
     name: str
     columns: Names
@@ -62,13 +63,13 @@ class Resolver:
         self._columns = Columns(self._spelling, database.dialect, self._granted.schema)
         self._queries = 0
         self._sources = 0
-        self._seen: set[int] = set()  # queries and sources of the tree that were resolved
-        self.width: int | None = None  # columns of the result, if that is known
+        self._seen: set[int] = set()  # resolved queries and sources of the tree
+        self.width: int | None = None  # number of columns of the result, if known
         self.tables: set[str] = set()
         self.filtered: list[Filtered] = []
 
     def resolve(self, root: exp.Expr) -> None:
-        """Checks every name and expands every `*`, in place. Raises `StatementRefusal`."""
+        """Check every name and expand every `*`, in place. Raises `StatementRefusal`."""
         names = self._query(root, None, {})
         self._refuse_unseen(root)
         query = root
@@ -81,16 +82,16 @@ class Resolver:
         self.width = None if merged or not isinstance(query, exp.Select) else len(names)
 
     def _refuse_unseen(self, root: exp.Expr) -> None:
-        """Refuses a statement with a query or a table that no rule led to: what was not resolved could read anything."""
+        """Refuse a statement with a query or a table that was not resolved, because it could read anything."""
         for node in root.find_all(exp.Query, exp.Table, exp.Values):
             if id(node) not in self._seen:
                 refuse(
-                    "syntax", "a query stands where none is expected", "write it in WITH, and name its columns there"
+                    "syntax", "a query is used in an unexpected place", "write it in WITH, and name its columns there"
                 )
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns the statement touches, as `table.column`."""
+        """Return the columns that the statement uses, as `table.column`."""
         return frozenset(self._columns.used)
 
     # queries
@@ -119,10 +120,10 @@ class Resolver:
                 return names
             case exp.Values():
                 return self._values(node, outer, ctes)
-        return refuse("not-a-query", "something other than a query stands where a query belongs", "write a SELECT")
+        return refuse("not-a-query", "something other than a query is used in the place of a query", "write a SELECT")
 
     def _tail(self, node: exp.Expr, outer: SelectScope | None, names: Names, ctes: _Ctes) -> None:
-        """ORDER BY, LIMIT and OFFSET of a set operation see its output columns only."""
+        """Resolve ORDER BY, LIMIT and OFFSET of a set operation, which see only its output columns."""
         scope = SelectScope(outer=outer, relations=[QueryRelation(alias="", names=names)])
         for clause in ("order", "limit", "offset"):
             self._expressions([node.args.get(clause)], scope, ctes)
@@ -160,10 +161,10 @@ class Resolver:
         return known
 
     def _later(self, clause: exp.Expr, index: int, around: _Ctes) -> dict[str, _Common]:
-        """The names of common table expressions from `index` on that the query before them may not use.
+        """Return the names of common table expressions from `index` on that the query before them may not use.
 
-        SQLite sees all of one WITH, PostgreSQL and MariaDB do so behind RECURSIVE. Otherwise a name means what it does without them, but
-        MariaDB then passes over one of a query around it too.
+        SQLite sees all of one WITH, PostgreSQL and MariaDB do so after RECURSIVE. Otherwise a name has its meaning without them, but
+        MariaDB then also ignores one of an enclosing query.
         """
         recursive = bool(clause.args.get("recursive"))
         later = self._record.later_ctes
@@ -177,7 +178,7 @@ class Resolver:
         return found
 
     def _search(self, clause: exp.Expr, known: dict[str, _Common]) -> None:
-        """SEARCH and CYCLE add columns to the last common table expression, and name columns of it.
+        """Resolve SEARCH and CYCLE, which add columns to the last common table expression, and use its columns.
 
         https://www.postgresql.org/docs/current/queries-with.html#QUERIES-WITH-RECURSIVE
         """
@@ -204,7 +205,9 @@ class Resolver:
     def _cte(
         self, cte: exp.Expr, alias: exp.Identifier, outer: SelectScope | None, known: _Ctes, recursive: bool
     ) -> Names:
-        """A recursive one sees itself, with the columns of its first branch; SQLite does not need the word RECURSIVE for that."""
+        """Resolve a common table expression. A recursive one sees itself, with the columns of its first branch; SQLite does not need the
+        word RECURSIVE.
+        """
         body = cte.this
         self._seen.add(id(body))
         if (
@@ -236,7 +239,7 @@ class Resolver:
         scope.computed = any(None in self._columns.output_names(item, scope) for item in node.expressions)
         scope.clause = "on"
         self._joins(joins, scope, ctes)
-        if tested:  # rows of these are looked for, and their columns are known to ON alone
+        if tested:  # rows of these are tested, and only ON sees their columns
             scope.relations = [relation for relation in scope.relations if all(relation is not one for one in tested)]
         natural = any(join.args.get("using") or join.args.get("method") for join in joins)
         if _is_tested_for_rows(node):
@@ -291,7 +294,7 @@ class Resolver:
                 self._query(node.this.this, outer, ctes)
                 self._derived(node, SUMMARY_COLUMNS, scope)
             case exp.Subquery() | exp.Values():
-                # DuckDB lets a subquery in FROM see the tables before it, without LATERAL.
+                # In DuckDB a subquery in FROM sees the tables before it, without LATERAL.
                 around = scope if self._record.lateral_subqueries else outer
                 joins = node.args.get("joins")
                 node.set("joins", None)
@@ -300,7 +303,7 @@ class Resolver:
                     node.set("joins", joins)
                     self._nested_joins(node, scope, outer, ctes)
             case _:
-                refuse("syntax", "something other than a table stands in FROM", "name a table")
+                refuse("syntax", "FROM contains something other than a table", "name a table")
 
     def _nested_joins(self, node: exp.Expr, scope: SelectScope, outer: SelectScope | None, ctes: _Ctes) -> None:
         joins = node.args.get("joins") or []
@@ -323,7 +326,7 @@ class Resolver:
             if common.name != folded:
                 refuse(
                     "ambiguous",
-                    f"{shown(node.name)} and a common table expression differ in case alone",
+                    f"{shown(node.name)} and a common table expression differ only in case",
                     "write the name as WITH has it, or give the common table expression another name",
                 )
             names = renamed(common.columns, self._spelling.alias_columns(alias_node))
@@ -366,7 +369,8 @@ class Resolver:
         node.set("this", exp.to_identifier(table.name, quoted=True))
         row_ids = row_ids_of(table, found.columns, found.scope, self._dialect)
         if found.narrowed and not found.is_narrow(node):
-            # A table with anything to hide is seen through a subquery of granted columns: whatever the engine takes a name for, there is
+            # A table with a hidden part is read through a subquery of granted columns: however the engine resolves a name, it finds nothing
+            # else.
             # nothing else of the table to be found.
             self.filtered.append(
                 Filtered(
@@ -413,7 +417,7 @@ class Resolver:
         self._function_relation(node, name, names, scope, "ordinality" * bool(node.args.get("ordinality")))
 
     def _rows_from(self, node: exp.Table, scope: SelectScope, ctes: _Ctes) -> None:
-        """`ROWS FROM (f(x), g(y)) WITH ORDINALITY`: the columns of all functions side by side."""
+        """Resolve `ROWS FROM (f(x), g(y)) WITH ORDINALITY`: the columns of all functions side by side."""
         names: list[str] = []
         for function in node.args["rows_from"]:
             self._seen.add(id(function))
@@ -427,7 +431,7 @@ class Resolver:
         self._function_relation(node, "", tuple(names), scope, "ordinality" * bool(node.args.get("ordinality")))
 
     def _declared_columns(self, alias: exp.Expr | None, name: str) -> Names:
-        """The columns of a record whose alias declares them: `jsonb_to_recordset(…) AS x(a int, b text)`."""
+        """Return the columns that the alias of a record declares: `jsonb_to_recordset(…) AS x(a int, b text)`."""
         columns = alias.args.get("columns") if alias is not None else None
         if not columns or not all(isinstance(column, exp.ColumnDef) for column in columns):
             refuse("syntax", f"{shown(name)} needs an alias that declares its columns", f"write {name}(…) AS x(a int)")
@@ -443,7 +447,7 @@ class Resolver:
         self._function_relation(node, "unnest", names, scope, ordinality)
 
     def _unnested(self, value: exp.Expr, scope: SelectScope) -> tuple[str, ...]:
-        """The columns that unnest gives for a value: several for a document that is searched."""
+        """Return the columns of unnest for a value: several for a document that is searched."""
         sought = self._record.unnested_columns
         if not sought:
             return ("unnest",)
@@ -467,7 +471,7 @@ class Resolver:
         if names == (name,) and alias and not columns:
             columns = (
                 alias,
-            )  # PostgreSQL 7.2.1.4: one column takes the alias of the function, unless it has a name of its own
+            )  # PostgreSQL 7.2.1.4: a single column has the alias of the function, unless it has its own name
         if ordinality:
             names = (*names, ordinality)
         self._add(
@@ -486,7 +490,7 @@ class Resolver:
         self._add(scope, QueryRelation(alias=alias, names=columns, whole=bool(alias), identifier=name_of(alias_node)))
 
     def _name_subquery(self, node: exp.Subquery, scope: SelectScope) -> None:
-        """Gives a subquery in FROM the name that the engine gives it, so that its columns can be written out for `*`."""
+        """Give a subquery in FROM the engine's default name, so that `*` can be replaced by its columns."""
         select = node.parent_select
         if select is None or not any(item.find(exp.Star) or has_columns(item) for item in select.expressions):
             return
@@ -497,7 +501,7 @@ class Resolver:
 
     def _add(self, scope: SelectScope, relation: QueryRelation) -> None:
         if relation.alias and any(other.alias == relation.alias for other in scope.relations):
-            refuse("ambiguous", f"{shown(relation.alias)} stands twice in one FROM", "give each table its own alias")
+            refuse("ambiguous", f"{shown(relation.alias)} occurs twice in one FROM", "give each table its own alias")
         if self._spelling.unsure:
             self._refuse_case(relation.alias, scope)
         self._sources += 1
@@ -511,13 +515,13 @@ class Resolver:
         scope.relations.append(relation)
 
     def _refuse_case(self, alias: str, scope: SelectScope) -> None:
-        """Refuse two aliases in reach that differ in case alone, where nobody knows if the server tells them apart."""
+        """Refuse two visible aliases that differ only in case, if it is unknown whether the server distinguishes them."""
         names = {other.alias for around in scope.chain() for other in around.relations if other.alias != alias}
         if alias and fold(self._dialect, alias) in {fold(self._dialect, name) for name in names}:
             refuse(
                 "ambiguous",
-                f"the alias {shown(alias)} differs from another one in case alone",
-                "give each table an alias of its own; the operator can build again, which asks the server whether case matters",
+                f"the alias {shown(alias)} differs from another one only in case",
+                "give each table a different alias; the operator can run `toolgen build` again, which reads the server's setting",
             )
 
     def _joins(self, joins: Sequence[exp.Expr], scope: SelectScope, ctes: _Ctes) -> None:
@@ -529,7 +533,7 @@ class Resolver:
                 self._columns.natural(scope)
 
     def _expressions(self, nodes: Iterable[object], scope: SelectScope, ctes: _Ctes) -> None:
-        """Every name below these nodes; nested queries are resolved in scopes of their own."""
+        """Resolve every name below these nodes; nested queries are resolved in their own scopes."""
         stack = [node for node in nodes if isinstance(node, exp.Expr)]
         while stack:
             node = stack.pop()
@@ -539,19 +543,19 @@ class Resolver:
                 case exp.Column():
                     self._columns.check(node, scope)
                 case exp.Star():
-                    # `count(*)` counts rows; any other function is given the columns, which only DuckDB does, hidden ones included.
+                    # `count(*)` counts rows; DuckDB passes all columns, hidden ones included, to any other function.
                     counted = isinstance(node.parent, exp.Anonymous) and called(node.parent) == "count"
                     if not (counted or isinstance(node.parent, exp.Select)):
-                        refuse("syntax", "* stands where a column belongs", "name the column")
+                        refuse("syntax", "* is used in the place of a column", "name the column")
                 case exp.Anonymous() if is_left_over(node):
-                    refuse("syntax", "COLUMNS stands outside of a SELECT list", "name the columns")
+                    refuse("syntax", "COLUMNS is used outside of a SELECT list", "name the columns")
                 case exp.Anonymous() if (keyword := _keyword_argument(node)) is not None:
                     stack.extend(argument for argument in node.expressions if argument is not keyword)
                 case exp.Lambda():
                     self._lambda(node, scope, ctes)
                 case exp.Comprehension():
                     self._comprehension(node, scope, ctes)
-                case exp.PropertyEQ():  # a field has a name, and an entry of MAP a key that is worked out
+                case exp.PropertyEQ():  # a field has a name, and an entry of MAP a computed key
                     stack.extend(one for one in (node.this, node.expression) if not isinstance(one, exp.Identifier))
                 case _:
                     stack.extend(node.iter_expressions())
@@ -572,7 +576,7 @@ _WRITTEN: Final = (exp.Literal, exp.Boolean, NoneType)
 
 
 def _aliases_of(item: exp.Expr) -> Iterator[exp.Expr]:
-    """The names that an item of a SELECT list gives: one of its own, and those of `* RENAME (a AS b)`."""
+    """Return the names that a select item defines: its own, and those of `* RENAME (a AS b)`."""
     star = item.this if isinstance(item, exp.Column) else item
     given = (
         [item] if isinstance(item, exp.Alias) else star.args.get("rename") or () if isinstance(star, exp.Star) else ()
@@ -583,7 +587,9 @@ def _aliases_of(item: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _is_tested_for_rows(query: exp.Select) -> bool:
-    """`EXISTS (SELECT * FROM t WHERE …)`: no column is read. With the columns in place of `*`, MariaDB would read more than an index."""
+    """Return True for `EXISTS (SELECT * FROM t WHERE …)`, which reads no column. With columns in place of `*`, MariaDB would read more
+    than an index.
+    """
     tested = isinstance(query.parent, exp.Exists) or (
         isinstance(query.parent, exp.Subquery) and isinstance(query.parent.parent, exp.Exists)
     )
@@ -592,11 +598,11 @@ def _is_tested_for_rows(query: exp.Select) -> bool:
 
 
 def _declared(schema: exp.Expr) -> Iterator[exp.Identifier]:
-    """The columns of a JSON_TABLE, in order. https://dev.mysql.com/doc/refman/8.4/en/json-table-functions.html"""
+    """Return the columns of a JSON_TABLE, in order. https://dev.mysql.com/doc/refman/8.4/en/json-table-functions.html"""
     for column in schema.expressions:
         nested = column.args.get("nested_schema")
         if not isinstance(column.args.get("path") or exp.Literal.string(""), exp.Literal):
-            refuse("syntax", "a path of JSON_TABLE is not written out", "write it as '$[*].name'")
+            refuse("syntax", "a path of JSON_TABLE is not a literal", "write it as '$[*].name'")
         if nested is not None:
             yield from _declared(nested)
         elif isinstance(column.this, exp.Identifier):
@@ -604,7 +610,7 @@ def _declared(schema: exp.Expr) -> Iterator[exp.Identifier]:
 
 
 def _keyword_argument(node: exp.Anonymous) -> exp.Expr | None:
-    """The argument of a call that is a keyword, such as the unit of TIMESTAMPDIFF."""
+    """Return the keyword argument of a call, such as the unit of TIMESTAMPDIFF."""
     place, keywords = KEYWORD_ARGUMENTS.get(called(node), (0, frozenset[str]()))
     argument = node.expressions[place] if place < len(node.expressions) else None
     bare = isinstance(argument, exp.Var) or (

@@ -1,4 +1,4 @@
-"""Rules for the size of what functions and operators make, by the sizes of their arguments."""
+"""Rules for the size of the results of functions and operators, by the sizes of their arguments."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from toolgen.connectors.sql.guard.refusal import refuse, shown
 __all__ = ["DECIMAL", "RESULT_SIZES", "Arguments", "gathered_size", "series_length"]
 
 _SCALAR: Final = 100  # bytes
-_EXPONENT: Final = 10_000  # at most, of a column
-_SCALE: Final = 1_000  # digits behind the point of a logarithm or an exponential, at most
+_EXPONENT: Final = 10_000  # maximum bytes of a column
+_SCALE: Final = 1_000  # maximum digits after the point of a logarithm or an exponential
 _SERIES: Final = 100_000
-_TAGS: Final = 20  # bytes around a word that is found, where the statement says nothing
+_TAGS: Final = 20  # bytes around a found word, if the statement gives no number
 _WIDE: Final = 200_000
 _MANY: Final = 1_000
-_ASSUMED_DEPTH: Final = 50  # of a document in a column
+_ASSUMED_DEPTH: Final = 50  # depth of a document in a column
 _MAX_WIDTH: Final = 1_000
-_ARGUMENT_WIDTH: Final = 262_144  # of `%*d`, where the session bounds values by it
+_ARGUMENT_WIDTH: Final = 262_144  # width of `%*d`, if the session limits values
 _INTEGER: Final = re.compile(r"[0-9]+")
 _Type = exp.DType
 DECIMAL: Final = frozenset({_Type.DECIMAL, _Type.UDECIMAL})
@@ -46,13 +46,13 @@ DECIMAL: Final = frozenset({_Type.DECIMAL, _Type.UDECIMAL})
 
 
 class Arguments(NamedTuple):
-    """A function or operator with the bounds of its arguments."""
+    """Function or operator with the bounds of its arguments."""
 
     node: exp.Expr
     cost: Cost
     values: Bounds
     sizes: Sequence[float]
-    rows: float = 1.0  # of the query around it
+    rows: float = 1.0  # rows of the enclosing query
 
     def size(self, place: int) -> float:
         return self.sizes[place] if place < len(self.sizes) else 0.0
@@ -70,14 +70,14 @@ _OF_ONE: Final = frozenset({"max", "min"})
 
 
 def _top(call: Arguments) -> float:
-    """`max(x, 3)` and `arg_max(x, y, 3)`: the values of so many rows."""
+    """Return the size of `max(x, 3)` and `arg_max(x, y, 3)`: a list of values of several rows."""
     places = 1 if called_name(call.node) in _OF_ONE else 2
     counted = len(call.sizes) > places
     return max(call.sizes[:places], default=0.0) * (written_number(argument(call.node, places)) if counted else 1)
 
 
 def _bits(call: Arguments) -> float:
-    """`bitstring_agg(x, 1, 100)`; without numbers, those that the statistics of the table give, up to a bound of the engine."""
+    """Return the size of `bitstring_agg(x, 1, 100)`; without numbers, those of the table's statistics, up to a limit of the engine."""
     bounds = [written_number(bare(argument(call.node, place))) for place in range(1, len(call.sizes))]
     return sum(bounds) / 8 + NUMBER
 
@@ -108,7 +108,7 @@ _INTERVAL: Final = re.compile(r"\s*[1-9][0-9]{0,5}\s*([a-zA-Z]+?)S?\s*\Z", re.IG
 
 
 def _days(arguments: Sequence[exp.Expr]) -> float | None:
-    """Largest number of elements of a series of written dates; None for any other series."""
+    """Return the largest number of elements of a series of literal dates; None for any other series."""
     if len(arguments) != 3:
         return None
     first, last = map(_written_date, arguments[:2])
@@ -129,7 +129,7 @@ def _written_date(node: exp.Expr) -> date | None:
 
 
 def _steps_a_day(node: exp.Expr) -> int:
-    """Steps of an interval that is written out, if a day has so few; else 0."""
+    """Return the steps per day of a literal interval, if there are few; else 0."""
     inner = bare(node)
     if isinstance(inner, exp.Interval):
         number, unit = bare(inner.this), inner.args.get("unit")
@@ -175,11 +175,13 @@ def _join_rest(call: Arguments) -> float:
 
 
 def _template(call: Arguments) -> float:
-    """https://www.postgresql.org/docs/current/functions-string.html#FUNCTIONS-STRING-FORMAT, and fmt's in DuckDB and MariaDB."""
+    """Return the size of a formatted text: https://www.postgresql.org/docs/current/functions-string.html#FUNCTIONS-STRING-FORMAT, and
+    fmt's format in DuckDB and MariaDB.
+    """
     name = called_name(call.node)
     template = call.node.expressions[0] if call.node.expressions else None
     if not isinstance(template, exp.Literal) or not template.is_string:
-        refuse("size", f"the template of {shown(name)} must be written out", "write the template as a string")
+        refuse("size", f"the template of {shown(name)} must be a literal", "write the template as a string")
     text = template.name
     if any(int(number[:9]) > _MAX_WIDTH for number in _INTEGER.findall(text)) or re.search(r"\{[^}]*\{", text):
         refuse(
@@ -200,14 +202,16 @@ def _mapped(call: Arguments) -> float:
 
 
 def gathered_size(values: Bounds, rows: float) -> float:
-    """Bytes of a value gathered from rows. What is larger than any column, and not gathered itself, is taken to come from many."""
+    """Return the bytes of an aggregated value. A value larger than any column, and not aggregated itself, is assumed to come from many
+    rows.
+    """
     size = sum(value.size for value in values)
     wide = size > _WIDE and not any(value.large for value in values)
     return max(GATHERED, max(_MANY if wide else MAX_GATHERED, rows) * size)
 
 
 def series_length(call: exp.Expr) -> float:
-    """Number of rows that a function in FROM makes, where a number in it tells."""
+    """Return the number of rows of a function in FROM, if it has a literal number."""
     if called_name(call) not in {"generate_series", "range"}:
         return 1.0
     numbers = [written_number(bare(one)) for one in call.expressions if isinstance(bare(one), exp.Literal)]
@@ -219,7 +223,7 @@ def _gathered(call: Arguments) -> float:
 
 
 def _document(call: Arguments) -> float:
-    """A text is quoted in it, and what was quoted already is so again: \\u0001 has six bytes."""
+    """Return the size of a document. A text in it is quoted, and so are its existing quotes: \u0001 has six bytes."""
     return sum(size if value.json else 6 * size for value, size in zip(call.values, call.sizes, strict=True)) + NUMBER
 
 
@@ -233,7 +237,7 @@ def _indented(call: Arguments) -> float:
 
 
 def _power(call: Arguments) -> float:
-    """Digits of a number with as many as PostgreSQL gives it, unless its exponent is small for sure."""
+    """Return the digits of a number as PostgreSQL computes them, unless its exponent is certainly small."""
     node = call.node
     exponent = node.expression if isinstance(node, exp.Pow) else node.expressions[-1] if node.expressions else None
     while isinstance(exponent, exp.Paren):
@@ -257,25 +261,25 @@ def _power(call: Arguments) -> float:
     return MAX_DIGITS
 
 
-_MAX_FACTORIAL: Final = 1_023  # as a computed count of `computed_counts.py`
+_MAX_FACTORIAL: Final = 1_023  # as in a bounded count of `computed_counts.py`
 _MAX_FILLED: Final = 10_000  # elements
 
 
 def _factorial(call: Arguments) -> float:
-    """At most four digits for each number up to 10,000."""
+    """Return the size of a factorial: at most four digits for each number up to 10,000."""
     if call.number > _MAX_FACTORIAL:
         refuse("size", f"the factorial of a number beyond {_MAX_FACTORIAL}", "write factorial(least(n, 1000)) or less")
     return 4 * call.number + NUMBER
 
 
 def _filled(call: Arguments) -> float:
-    """`array_fill(x, ARRAY[2, 3])`, with sizes that are written out."""
+    """Return the size of `array_fill(x, ARRAY[2, 3])` with literal sizes."""
     sizes = bare(argument(call.node, 1))
     counts = [written_number(bare(size)) for size in sizes.expressions] if isinstance(sizes, exp.Array) else [inf]
     if prod(counts) > _MAX_FILLED:
         refuse(
             "size",
-            f"the sizes of array_fill are not numbers written out with {_MAX_FILLED:,} elements at most",
+            f"the sizes of array_fill are not literal numbers with {_MAX_FILLED:,} elements at most",
             "write array_fill(0, ARRAY[10]), or ARRAY(SELECT 0 FROM generate_series(1, n))",
         )
     return (call.size(0) + NUMBER) * prod(counts)
@@ -321,4 +325,4 @@ RESULT_SIZES: Final[Mapping[Result, Callable[[Arguments], float]]] = MappingProx
         "cast": _cast,
     }
 )
-"""By the rule's name."""
+"""Rules by their names."""

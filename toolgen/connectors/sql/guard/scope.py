@@ -13,7 +13,7 @@ __all__ = ["SqlScope", "TableScope", "check_scope", "row_attributes", "visible"]
 
 
 def row_attributes(scope: SqlScope) -> frozenset[str]:
-    """The `:name`s that the scope's row filters need from a principal's attributes."""
+    """Return the `:name`s that the scope's row filters need from a principal's attributes."""
     return frozenset(name for table in scope.tables.values() if table.rows for name in attributes_of(table.rows))
 
 

@@ -1,10 +1,10 @@
 """Full text searches of MySQL and MariaDB: `MATCH (a, b) AGAINST ('words')`, natural and in boolean mode.
 
-The engine finds the rows of all words before it gives one, and looks at its clock between words alone. A phrase in quotes, nested
-parentheses and query expansion took 10 to 60 s in one step on 100,000 rows. So a search has few words and none of these. The beginning of a
+The engine finds the rows of all words before it returns one, and checks its time limit only between words. A phrase in quotes, nested
+parentheses and query expansion took 10 to 60 s in one step on 100,000 rows. So a search has few words and none of these. The prefix of a
 word (`sail*`) has at least three letters: ten such, among 300,000 words, took 0.6 s.
 
-The score of a row depends on how many rows of the table have the word, those that a row filter hides included.
+The score of a row depends on the number of rows with the word, including those that a row filter hides.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LIKE: Final = "column LIKE '%word%'"
 
 
 def check_search(node: exp.Expr) -> None:
-    """Refuses a search with another mode, in something other than columns, or for something other than few words."""
+    """Refuse a search with another mode, or in something other than columns, or for something other than few words."""
     if (node.args.get("modifier") or "") not in _MODES:
         refuse(
             "size",
-            "a search with query expansion could take any time, in which the server does not look at its clock",
+            "a search with query expansion could take any time, during which the server does not check its time limit",
             "write IN NATURAL LANGUAGE MODE or IN BOOLEAN MODE",
         )
     if not all(isinstance(column, exp.Column) and slot_number(column) is None for column in node.expressions):
@@ -49,13 +49,13 @@ def check_search(node: exp.Expr) -> None:
 
 
 def check_words(text: object) -> None:
-    """Refuses a text that is sought and is no short list of words. Raises `StatementRefusal`, rule `size`."""
+    """Refuse a search text that is not a short list of words. Raises `StatementRefusal`, rule `size`."""
     if not isinstance(text, str) or len(text) > _MAX_LENGTH or len(_WORDS.findall(text)) > _MAX_WORDS:
         refuse("size", f"AGAINST has more than {_MAX_WORDS} words", "search for fewer words")
     if _SIGNS.search(text):
         refuse(
             "size",
-            "a search for a phrase or one or two letters could take any time, in which the server does not look at its clock",
+            "a search for a phrase or one or two letters could take any time, during which the server does not check its time limit",
             f"write whole words without quotes, or at least three letters before *, and {_LIKE} for the rest",
         )
     if _NESTED.search(text):
@@ -63,22 +63,22 @@ def check_words(text: object) -> None:
 
 
 def searched_parameters(root: exp.Expr) -> frozenset[int]:
-    """The parameters that are sought, to be checked with their values."""
+    """Return the parameters with search words, to be checked with their values."""
     sought = (node.this for node in root.find_all(exp.MatchAgainst) if isinstance(node.this, exp.Column))
     return frozenset(number for column in sought if (number := slot_number(column)) is not None)
 
 
 def refuse_searches(root: exp.Expr) -> None:
-    """Refuses a search in a change of rows."""
+    """Refuse a search in a change of rows."""
     if root.find(exp.MatchAgainst) is not None:
-        refuse("syntax", "a full text search chooses rows to change", "ask for the keys of the rows first")
+        refuse("syntax", "a full text search selects the rows to change", "query the keys of the rows first")
 
 
 def check_filtered_search(root: exp.Expr, filtered: Sequence[Filtered]) -> None:
-    """Refuses a search where rows of a table are filtered."""
+    """Refuse a search of a table with a row filter."""
     if any(place.rows is not None for place in filtered) and root.find(exp.MatchAgainst) is not None:
         refuse(
             "row-filter",
-            "rows of a table are filtered, and the score of a search would tell of the others",
+            "rows of a table are filtered, and the score of a search would reveal the others",
             f"write {_LIKE} for each word",
         )

@@ -1,4 +1,4 @@
-"""Limits that a statement's text must keep before it is parsed: characters, tokens, nesting and joins without a condition.
+"""Limits on the text of a statement before parsing: characters, tokens, nesting and joins without a condition.
 
 A limit on size keeps the parse time short; a limit on characters excludes those that lexers read differently.
 """
@@ -20,11 +20,11 @@ __all__ = ["MAX_LENGTH", "check_characters", "check_spaces", "check_tokens"]
 
 MAX_LENGTH = 20_000  # characters
 _MAX_TOKENS = 4_000
-_MAX_DEPTH = 32  # parentheses, brackets and CASEs
-_MAX_TYPES = 6  # in each other: the parser tries them as types and then again as values, so each doubles its time
-_MAX_PREFIXES = 16  # of NOT, -, + and ~ in a row
-_MAX_CHAIN_LENGTH = 200  # operators in a row, each a level of the tree
-_MAX_OPEN_JOINS = 5  # joins without ON or USING: the parser takes twice as long for each more
+_MAX_DEPTH = 32  # nested parentheses, brackets and CASEs
+_MAX_TYPES = 6  # nested types: the parser tries them as types and then as values, so each doubles its time
+_MAX_PREFIXES = 16  # NOT, -, + and ~ in sequence
+_MAX_CHAIN_LENGTH = 200  # operators in sequence, each a level of the tree
+_MAX_OPEN_JOINS = 5  # joins without ON or USING: the parser takes twice as long for each of them
 _ARROWS = frozenset({TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW})
 _PREFIX = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE})
 _SPACES = frozenset("\t\n\r")
@@ -40,14 +40,14 @@ _CHAINED = frozenset(
 
 
 def check_characters(sql: str) -> None:
-    """Raises `StatementRefusal` for a text that is too long, or holds what belongs in none."""
+    """Raise `StatementRefusal` for a text that is too long, or contains control characters."""
     if len(sql) > MAX_LENGTH:
         refuse("too-long", f"the statement is longer than {MAX_LENGTH} characters", "ask for less at once")
     _refuse_controls(sql)
 
 
 def check_tokens(tokens: Sequence[Token]) -> None:
-    """Raises `StatementRefusal` for the tokens of one statement that are too many, too deep, or read differently by others."""
+    """Raise `StatementRefusal` for too many or too deeply nested tokens, or tokens that others read differently."""
     _refuse_deep(tokens)
     _refuse_open_joins(tokens)
     _refuse_cast_paths(tokens)
@@ -58,11 +58,11 @@ def _refuse_controls(sql: str) -> None:
         return
     for character in sql:
         if character not in _SPACES and unicodedata.category(character) in {"Cc", "Cs"}:
-            refuse("character", f"the statement holds the control character U+{ord(character):04X}", "leave it out")
+            refuse("character", f"the statement contains the control character U+{ord(character):04X}", "leave it out")
 
 
 def check_spaces(sql: str, tokens: Sequence[Token]) -> None:
-    """Spaces that are not ASCII, and invisible characters, mean different things to different lexers, except inside quotes."""
+    """Refuse spaces that are not ASCII, and invisible characters, because lexers read them differently, except inside quotes."""
     if sql.isascii():
         return
     end = 0
@@ -72,14 +72,16 @@ def check_spaces(sql: str, tokens: Sequence[Token]) -> None:
             if ord(character) > 127 and unicodedata.category(character) in {"Zs", "Zl", "Zp", "Cf", "Co", "Cn"}:
                 refuse(
                     "character",
-                    f"the statement holds U+{ord(character):04X}, a space or invisible character that is not ASCII, outside quotes",
+                    f"the statement contains U+{ord(character):04X}, a space or invisible character that is not ASCII, outside quotes",
                     "use ordinary spaces",
                 )
         end = token.end + 1 if token else end
 
 
 def _refuse_open_joins(tokens: Sequence[Token]) -> None:
-    """An ON closes a join of its own parentheses only; what parentheses leave open still counts, because the parser tries them again."""
+    """Refuse too many joins without a condition. An ON closes only a join of its own parentheses; open joins in parentheses still count,
+    because the parser tries them again.
+    """
     total = 0
     opened = [0]
     for before, token in pairwise(tokens):
@@ -101,7 +103,7 @@ def _refuse_open_joins(tokens: Sequence[Token]) -> None:
 
 
 def _refuse_cast_paths(tokens: Sequence[Token]) -> None:
-    """`document -> 'key'::type` converts the key, and what people mean is the value; the parser reads what they mean."""
+    """Refuse `document -> 'key'::type`, which converts the key in the engine, while the parser converts the value, as authors mean it."""
     for arrow, _, cast in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if cast.token_type is TokenType.DCOLON and arrow.token_type in _ARROWS:
             refuse("syntax", "a cast follows the key of a JSON arrow", "write (document -> 'key')::type")
@@ -116,7 +118,7 @@ def _refuse_deep(tokens: Sequence[Token]) -> None:
         )
     depth = prefixes = 0
     chains = [0]
-    types: list[bool] = []  # for each opening one: whether the parser may take what follows for the arguments of a type
+    types: list[bool] = []  # for each open one: True if the parser may read the rest as the arguments of a type
     before: TokenType | None = None
     for token in tokens:
         kind = token.token_type

@@ -28,9 +28,9 @@ _COUNTING_S: Final = 2.0
 def sampling_of(
     asked: object, *, database: Database, scope: SqlScope, attributes: Mapping[str, object]
 ) -> Sampling | None:
-    """The rows to look at for a table of the scope, or None where the policy wants no samples of it, or the guard lets nothing be read.
+    """Return the rows to read for a table of the scope, or None if the policy wants no samples of it, or the guard permits no reading.
 
-    Only columns that may be seen are read, and none that is masked or sensitive; row filters and limits are the guard's.
+    Only visible columns are read, and no masked or sensitive ones; row filters and limits are the guard's.
     """
     found = _open_table(asked, database, scope)
     if found is None:
@@ -60,7 +60,7 @@ _COUNTED: Final = 10_000
 def counting_of(asked: object, *, database: Database, scope: SqlScope) -> Statement | None:
     """Return a statement that estimates the number of rows of a table in the scope; None for a view, and if some of its rows are hidden.
 
-    A server looks the number up in its catalog. SQLite counts, up to 10,000.
+    A server has the number in its catalog. SQLite counts, up to 10,000.
     """
     found = _open_table(asked, database, scope)
     if found is None or found[0].view or found[1].rows is not None or found[1].row_note:
@@ -86,7 +86,7 @@ def counting_of(asked: object, *, database: Database, scope: SqlScope) -> Statem
 
 
 def _open_table(asked: object, database: Database, scope: SqlScope) -> tuple[Table, TableScope] | None:
-    """The table that describing means by a name: one spelt so, or else the first whose name differs in case alone."""
+    """Return the table with this exact name, or else the first whose name differs only in case."""
     if not isinstance(asked, str):
         return None
     named = ((find_table(database, name), entry) for name, entry in scope.tables.items())

@@ -1,4 +1,4 @@
-"""Between text and tree: what is checked before parsing, how a statement is read, and how the checked tree is written out again."""
+"""Parsing and rendering: checks before parsing, the parse of a statement, and the rendering of the checked tree."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sqlglot.tokens import Tokenizer
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.dialects.writers import WRITERS
 from toolgen.connectors.sql.guard.alternatives import statement_alternative
-from toolgen.connectors.sql.guard.column_names import entitle, entitled, retitle
-from toolgen.connectors.sql.guard.dialect_rewrites import respelt
+from toolgen.connectors.sql.guard.column_names import entitle, retitle, with_titles
+from toolgen.connectors.sql.guard.dialect_rewrites import rewritten
 from toolgen.connectors.sql.guard.identifiers import cut_names
 from toolgen.connectors.sql.guard.literals import check_literals
-from toolgen.connectors.sql.guard.normalize import settle
+from toolgen.connectors.sql.guard.normalize import normalize
 from toolgen.connectors.sql.guard.operator_precedence import check_negations
 from toolgen.connectors.sql.guard.placeholders import CALL, RESERVED, SLOT, is_mark, marked, slot_number
 from toolgen.connectors.sql.guard.refusal import refuse, shown
@@ -32,7 +32,7 @@ from toolgen.model.database import DialectName
 
 __all__ = ["CHANGES", "QUERIES", "SLOT", "ParsedStatement", "parse", "render", "slot_number"]
 
-# sqlglot logs what it cannot read, pieces of the statement included, and a log is no place for them.
+# sqlglot logs pieces of a statement that it cannot parse, which must not be in a log.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL + 1)
 
 QUERIES = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN})
@@ -48,16 +48,16 @@ _UNFINISHED = frozenset(
 )  # fmt: skip
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[^\w\s'\"`$]{1,3}")
 _UNFINISHED_WORDS = frozenset({"OFFSET", "BY", "SET", "VALUES", "INTO"})
-_DISPATCHES: Final[dict[str, dict[type[exp.Expr], Any]]] = {}  # by dialect: how each kind of node is written
+_DISPATCHES: Final[dict[str, dict[type[exp.Expr], Any]]] = {}  # by dialect: writer of each kind of node
 CHANGES = frozenset({TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE})
-"""What a statement may begin with: one that reads, and one that changes a table."""
+"""First words of a statement: of one that reads, and of one that changes a table."""
 
 
 class ParsedStatement(Struct, frozen=True, kw_only=True):
-    """A tree nobody has checked yet.
+    """Unchecked tree.
 
-    `asked` is how many parameters the text has placeholders for, `names` the names of those that have one, in order, and `style` how
-    placeholders are written in it.
+    `asked` is the number of parameters of the placeholders, `names` the names of those that have one, in order, and `style` the style of
+    the placeholders.
     """
 
     root: exp.Expr
@@ -67,9 +67,9 @@ class ParsedStatement(Struct, frozen=True, kw_only=True):
 
 
 def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES) -> ParsedStatement:
-    """The one statement in `sql`, which begins with one of `starts`.
+    """Return the one statement in `sql`, which begins with one of `starts`.
 
-    Raises `StatementRefusal` for text that is too long, too deep, more than one statement or another kind of it.
+    Raises `StatementRefusal` for text that is too long, too deep, more than one statement or another kind of statement.
     """
     check_characters(sql)
     if (rewrite := RECORDS[dialect].text_rewrite) is not None:
@@ -77,7 +77,7 @@ def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES
     try:
         tokens = _TOKENIZERS.tokens(sql, dialect)
     except (TokenError, ValueError, RecursionError):
-        refuse("syntax", "a quote or a comment is opened and not closed", _QUOTES + RECORDS[dialect].quote)
+        refuse("syntax", "a quote or a comment is not closed", _QUOTES + RECORDS[dialect].quote)
     check_spaces(sql, tokens)
     tokens = _one_statement(tokens, dialect, starts)
     check_tokens(tokens)
@@ -85,14 +85,14 @@ def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES
     tokens, placeholders = marked(tokens, dialect)
     texts: list[tuple[str, ...]] = []
     if RECORDS[dialect].titles_by_text:
-        tokens, texts = entitled(tokens, sql, dialect)
+        tokens, texts = with_titles(tokens, sql, dialect)
     try:
         trees = _reader(dialect).parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
     except (SqlglotError, ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
         raise_unreadable(error, hint(tokens, dialect, _unreadable_token(tokens, error)))
     if len(trees) != 1 or not isinstance(trees[0], exp.Expr):
         refuse("one-statement", "there is not exactly one statement", "send one SELECT")
-    settle(trees[0], dialect)
+    normalize(trees[0], dialect)
     check_negations(trees[0])
     cut_names(trees[0], tokens, dialect)
     entitle(trees[0], texts)
@@ -101,14 +101,14 @@ def parse(sql: str, dialect: DialectName, starts: frozenset[TokenType] = QUERIES
 
 @cache
 def _reader(dialect: DialectName) -> Dialect:
-    """sqlglot's dialect, but for paths in JSON: they stay the texts they are. `'a.b'` is a key to one engine and a path to another."""
+    """Return sqlglot's dialect with paths in JSON as plain texts. `'a.b'` is a key in one engine and a path in another."""
     reader = Dialect.get_or_raise(dialect)
     reader.to_json_path = _as_written  # type: ignore[method-assign]
     return reader
 
 
 class _Tokenizers(threading.local):
-    """A tokenizer of each dialect for every thread: it is costly to make, and holds the text it works on."""
+    """Tokenizer of each dialect for every thread: it is costly to make, and stores its current text."""
 
     def __init__(self) -> None:
         self._known: dict[str, Tokenizer] = {}
@@ -122,14 +122,14 @@ _TOKENIZERS: Final = _Tokenizers()
 
 
 def _written(root: exp.Expr, dialect: DialectName) -> str:
-    """The text of a tree, which the generator may change."""
+    """Return the text of a tree, which the generator may change."""
     generator = _reader(dialect).generator(
         comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE
     )
     if dialect not in _DISPATCHES:
         _DISPATCHES[dialect] = {**generator._dispatch, **WRITERS, **RECORDS[dialect].writers}
     generator._dispatch = _DISPATCHES[dialect]
-    # FETCH stays what it was read as, with ties or without.
+    # FETCH stays as it was parsed, with ties or without.
     generator.LIMIT_FETCH = "ALL"  # type: ignore[misc]  # the classes of dialects have no slots
     return generator.generate(root, copy=False)
 
@@ -145,7 +145,7 @@ def _unreadable_token(tokens: Sequence[Token], error: Exception) -> int:
     return next((index for index, token in enumerate(tokens) if (token.line, token.col) == place), 0)
 
 
-# By the word before the expression that could not be read.
+# By the word before the expression that could not be parsed.
 _BEFORE_UNREAD: Final = {
     "ESCAPE": "write ESCAPE and one character in quotes",
     "GLOB": "write the pattern in quotes, or select it in FROM: FROM t, (SELECT 'a*' AS p) AS q WHERE t.x GLOB q.p",
@@ -167,7 +167,7 @@ def hint(tokens: Sequence[Token], dialect: DialectName, stopped: int = 0) -> str
     if open_ones > 0:
         return "close every parenthesis and bracket that is opened"
     if open_ones < 0:
-        return "take away the parenthesis or bracket that closes nothing"
+        return "remove the unmatched closing parenthesis or bracket"
     words = [token.text.upper().removeprefix(CALL.upper()) for token in tokens]
     record = RECORDS[dialect]
     if record.hint is not None and (found := record.hint(words)):
@@ -177,7 +177,7 @@ def hint(tokens: Sequence[Token], dialect: DialectName, stopped: int = 0) -> str
     if words[1:2] == ["TOP"]:
         return "write LIMIT and the number at the end, instead of TOP"
     if kinds[-1] in _UNFINISHED or words[-1] in _UNFINISHED_WORDS:
-        return f"write what belongs behind {shown(words[-1])}, or take that away"
+        return f"complete the text after {shown(words[-1])}, or remove that word"
     before = reversed(words[max(stopped - _WORDS_BEFORE, 0) : stopped + 1])
     if found := next((_BEFORE_UNREAD[word] for word in before if word in _BEFORE_UNREAD), ""):
         return found
@@ -189,13 +189,13 @@ def hint(tokens: Sequence[Token], dialect: DialectName, stopped: int = 0) -> str
 
 
 def raise_unreadable(error: Exception, suggestion: str = "write it more simply") -> None:
-    """Refuses what the parser could not read, saying where, without repeating the text."""
+    """Refuse a text that the parser could not read, with the position but without the text."""
     where = ""
     if isinstance(error, ParseError) and error.errors:
         first = error.errors[0]
         where = f" at line {first.get('line')}, column {first.get('col')}"
         word = str(first.get("highlight") or "").removeprefix(CALL)
-        if _WORD.fullmatch(word):  # a text could be anything
+        if _WORD.fullmatch(word):  # a literal could contain anything
             where += f", near {shown(word)}"
     refuse("syntax", f"the statement could not be parsed{where}", suggestion)
 
@@ -221,31 +221,31 @@ def _one_statement(tokens: list[Token], dialect: DialectName, starts: frozenset[
 
 
 def render(root: exp.Expr, dialect: DialectName) -> tuple[str, tuple[int, ...]]:
-    """The text of a checked tree, without comments, and the number of each placeholder in the order they stand in it.
+    """Return the text of a checked tree, without comments, and the number of each placeholder in order.
 
     The text is parsed once more and must give the same tree. Raises `StatementRefusal` when it does not. The tree is of no use afterwards.
     """
     record = RECORDS[dialect]
-    checked = hash(root)  # sqlglot compares trees by it; the generator may change the one it writes out
+    checked = hash(root)  # sqlglot compares trees by it; the generator may change the tree that it renders
     try:
         text = _written(root, dialect)
         tokens = _TOKENIZERS.tokens(text, dialect)
-        readable = respelt(tokens, dialect)
+        readable = rewritten(tokens, dialect)
         texts: list[tuple[str, ...]] = []
         if record.titles_by_text:
-            readable, texts = entitled(readable, text, dialect)
+            readable, texts = with_titles(readable, text, dialect)
         again = _reader(dialect).parser(error_level=ErrorLevel.IMMEDIATE).parse([*readable], text)
     except (SqlglotError, ValueError, RecursionError) as error:
         raise_unreadable(error)
     written = again[0] if len(again) == 1 else None
     if written is not None:
-        settle(written, dialect)
+        normalize(written, dialect)
     if written is None or hash(written) != checked:
-        # A generator may rewrite what its dialect lacks; what was checked is the tree, so the text must say that and nothing else.
+        # A generator may rewrite syntax that its dialect lacks; the checked tree and the text must be equal.
         rows = record.rows_as_selects and root.find(exp.Values)
         refuse(
             "syntax",
-            "the statement cannot be written out as it was read",
+            "the rendered statement differs from the parsed one",
             "write rows as SELECT 1, 'a' UNION ALL SELECT 2, 'b'"
             if rows
             else "put parentheses around each operation, and write functions as name(value, …)",
@@ -258,10 +258,10 @@ def render(root: exp.Expr, dialect: DialectName) -> tuple[str, tuple[int, ...]]:
 
 
 def _with_placeholders(text: str, tokens: Sequence[Token], dialect: DialectName) -> tuple[str, tuple[int, ...]]:
-    """The text with calls and placeholders as the database knows them.
+    """Return the text with calls and placeholders under their real names.
 
-    A parameter that stands in several places is sent once and numbered, where the database has numbers: `GROUP BY f($1)` is only then the
-    same expression as the `f($1)` that is selected.
+    A parameter in several places is sent once and numbered, if the database has numbers: only then is `GROUP BY f($1)` the same expression
+    as the `f($1)` in the select list.
     """
     marks = [int(token.text[len(SLOT) :]) for token in tokens if is_mark(token, SLOT)]
     record = RECORDS[dialect]
@@ -271,7 +271,7 @@ def _with_placeholders(text: str, tokens: Sequence[Token], dialect: DialectName)
     end = 0
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
-            refuse("syntax", "the statement does not stay one statement when it is written out", "write it more simply")
+            refuse("syntax", "the rendered text is not a single statement", "write it more simply")
         if token.token_type is TokenType.STRING or not token.text.lower().startswith(RESERVED):
             continue
         parts.append(text[end : token.start])
@@ -281,7 +281,7 @@ def _with_placeholders(text: str, tokens: Sequence[Token], dialect: DialectName)
         elif is_mark(token, CALL):
             parts.append(token.text[len(CALL) :])
         else:
-            refuse("syntax", "a call stands where none belongs", "write it more simply")
+            refuse("syntax", "a call is used in the wrong place", "write it more simply")
         end = token.end + 1
     parts.append(text[end:])
     return "".join(parts), slots

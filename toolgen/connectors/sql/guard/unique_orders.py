@@ -1,8 +1,8 @@
-"""Orders of joined rows in which no two rows are equal, as the conditions of the query tell.
+"""Orders of joined rows in which no two rows are equal, derived from the conditions of the query.
 
-A row of a join is known by a key of each source: the primary key of a table, what a common table expression is grouped by. If the columns
-of ORDER BY are those keys, or equal to them by conditions of the join, no tie has to be broken. A tie-break adds a sort that an engine may
-plan otherwise: TPC-DS 31 took 1.7 times as long with one.
+A row of a join is identified by a key of each source: the primary key of a table, or the groups of a common table expression. If the
+columns of ORDER BY are those keys, or equal to them by conditions of the join, no tie-break is needed. A tie-break adds a sort, which may
+change the engine's plan: TPC-DS 31 took 1.7 times as long with one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INNER: Final = frozenset({"", "INNER", "CROSS"})
 
 
 class _JoinedSource(Struct, frozen=True, kw_only=True):
-    """Source of a query: its key, and the type of each column that is one of a table, by the names of columns."""
+    """Source of a query: its key, and the types of its columns from base tables, by column name."""
 
     key: frozenset[str]
     types: Mapping[str, str]
@@ -35,7 +35,7 @@ class _JoinedSource(Struct, frozen=True, kw_only=True):
 def is_unique_order(root: exp.Expr, database: Database, order: Iterable[exp.Expr | None]) -> bool:
     """Return True if the rows of a query of joins differ in `order`, the expressions that they are sorted by.
 
-    Values are equal as the engine compares them, so it has to compare as it groups and sorts.
+    Values are equal as the engine compares them, so its comparison must agree with its grouping and sorting.
     """
     if not isinstance(root, exp.Select) or any(value and name not in _ALLOWED for name, value in root.args.items()):
         return False
@@ -65,7 +65,7 @@ def is_unique_order(root: exp.Expr, database: Database, order: Iterable[exp.Expr
 
 
 def _read(select: exp.Select) -> list[exp.Table] | None:
-    """The tables of a query whose joins are all inner ones; None for any other."""
+    """Return the tables of a query with only inner joins; None for any other."""
     joins = select.args.get("joins") or []
     if not select.args.get("from_") or any(_adds_rows(join) for join in joins):
         return None
@@ -121,7 +121,7 @@ def _source(table: exp.Table, database: Database, common: Mapping[str, exp.Expr]
 
 
 def _named(key: exp.Expr, given: Mapping[str, tuple[str, Table]], tables: Mapping[str, Table]) -> str | None:
-    """The name under which a grouped column is selected."""
+    """Return the name under which a grouped column is selected."""
     owner = _owner(key, tables)
     if owner is None:
         return None
@@ -131,7 +131,7 @@ def _named(key: exp.Expr, given: Mapping[str, tuple[str, Table]], tables: Mappin
 
 
 def _owner(column: exp.Expr, tables: Mapping[str, Table]) -> Table | None:
-    """The only table whose column it is. A table that is read twice is none."""
+    """Return the only table with this column. A table that is read twice does not count."""
     if not isinstance(column, exp.Column) or len({*map(id, tables.values())}) < len(tables):
         return None
     qualifier, name = column.args.get("table"), _folded(column.this)
@@ -146,12 +146,12 @@ def _alias(table: exp.Table) -> str:
 
 
 def _folded(name: exp.Expr) -> str:
-    """A name as PostgreSQL folds it."""
+    """Return a name as PostgreSQL folds it."""
     return str(name.name) if name.args.get("quoted") else str(name.name).lower()
 
 
 def _table(source: exp.Table, database: Database) -> Table | None:
-    """The base table, which the resolver wrote out with its schema."""
+    """Return the base table, which the resolver wrote with its schema."""
     if not source.db:
         return None
     found = [table for table in database.tables if table.name == source.name and table.schema in {"", source.db}]
@@ -159,7 +159,7 @@ def _table(source: exp.Table, database: Database) -> Table | None:
 
 
 def _conditions(select: exp.Select) -> Iterator[exp.EQ]:
-    """The equations that are true of each row."""
+    """Return the equations that are true for each row."""
     where = select.args.get("where")
     tests = [join.args.get("on") for join in select.args.get("joins") or ()]
     waiting = [test for test in (where.this if where is not None else None, *tests) if test is not None]
@@ -187,13 +187,13 @@ def _is_constant(node: exp.Expr) -> bool:
 
 
 def _have_one_type(pair: tuple[_Place, _Place], sources: Mapping[str, _JoinedSource | None]) -> bool:
-    """Numbers of different types may be equal to one that is rounded, and not to each other."""
+    """Return True for equal types: numbers of different types may both equal a rounded number without being equal to each other."""
     left, right = (source.types.get(column) if (source := sources[name]) is not None else None for name, column in pair)
     return left is not None and left == right
 
 
 def _spread(known: set[_Place], pairs: Sequence[tuple[_Place, _Place]]) -> None:
-    """Adds what is equal to what is known, until nothing is added."""
+    """Add the columns that are equal to known ones, until none is left."""
     size = -1
     while size != len(known):
         size = len(known)

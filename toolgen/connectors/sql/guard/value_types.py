@@ -18,7 +18,7 @@ from toolgen.model.database import Database
 __all__ = ["value_types"]
 
 _Row: TypeAlias = tuple[tuple[str, str], ...]
-"""Name and type of each column, "" for a type nobody knows."""
+"""Name and type of each column, "" for an unknown type."""
 _Relations: TypeAlias = Mapping[str, _Row]
 _AFFINITIES: Final = (
     ("INT", "integer"),
@@ -51,7 +51,7 @@ _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 
 def value_types(root: exp.Expr, database: Database) -> tuple[str, ...]:
-    """A type for each column of a resolved query: a storage class, a declared type that is none, or ""."""
+    """Return a type for each column of a resolved query: a storage class, a declared type without one, or ""."""
     named = {node.name.lower() for node in root.find_all(exp.Table)}
     tables = {
         name: tuple((column.name.lower(), declared_type(column.type)) for column in table.columns)
@@ -63,7 +63,7 @@ def value_types(root: exp.Expr, database: Database) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1_000)
 def declared_type(declared: str) -> str:
-    """The storage class that a column of this declared type has for sure (section 3.1), otherwise the declared type."""
+    """Return the storage class that a column of this declared type certainly has (section 3.1), otherwise the declared type."""
     upper = declared.upper()
     return next((kind for word, kind in _AFFINITIES if word in upper), declared.lower())
 
@@ -93,7 +93,7 @@ def _with(node: exp.Expr, ctes: _Relations, tables: _Relations) -> _Relations:
     known = dict(ctes)
     for cte in clause.expressions if clause is not None else ():
         body = cte.this
-        if isinstance(body, exp.SetOperation):  # a recursive one: the second branch knows the first
+        if isinstance(body, exp.SetOperation):  # a recursive one: the second branch uses the first
             known[cte.alias.lower()] = _renamed(_query(body.this, known, tables), cte)
         known[cte.alias.lower()] = _renamed(_query(body, known, tables), cte)
     return known
@@ -125,7 +125,7 @@ def _sources(select: exp.Select, ctes: _Relations, tables: _Relations) -> _Relat
 
 
 def _item(node: exp.Expr, scope: _Relations, ctes: _Relations, tables: _Relations) -> _Row:
-    """The columns that one item of a SELECT list gives. With NATURAL or USING a `*` gives fewer, and then nothing is told in the end."""
+    """Return the columns of one select item. With NATURAL or USING a `*` has fewer columns, and the result has no types."""
     if isinstance(node, exp.Star):
         return tuple(column for row in scope.values() for column in row)
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):

@@ -1,4 +1,4 @@
-"""Reading of a database's schema: four tools for each database; its schema goes into the manifest, its rows never."""
+"""Reading of a database's schema: four tools for each database; the manifest contains its schema, never its rows."""
 
 from toolgen.core.errors import ConfigError
 
@@ -6,5 +6,5 @@ try:
     import sqlglot  # noqa: F401 - checks and labels of tables are read with it
 except ImportError as error:
     raise ConfigError(
-        "what reads SQL is not installed", suggestion='install it with: pip install "toolgen[sql]"'
+        "the SQL parser is not installed", suggestion='install it with: pip install "toolgen[sql]"'
     ) from error

@@ -1,4 +1,4 @@
-"""The statements of a resource -> named queries, which are held against guard and database like those of files."""
+"""Named queries from the statements of a tool resource, checked against guard and database like those of files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 def declared_queries(
     config: SourceConfig, dialect: DialectName
 ) -> tuple[tuple[Tool, ...], tuple[Problem, ...], dict[str, str]]:
-    """A tool for each, what is wrong with others, and `file:line` by origin. Raises `DescriptionError` for what is no resource."""
+    """Return a tool for each statement, the faults of the others, and `file:line` by origin. Raises `DescriptionError` for an invalid
+    resource.
+    """
     resource = read_resource(Path(config.resource), config.name)
     tools: list[Tool] = []
     places: dict[str, str] = {}

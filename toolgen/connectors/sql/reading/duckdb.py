@@ -1,4 +1,4 @@
-"""The schema of a DuckDB file, read with everything outside of the file out of reach."""
+"""Reader of the schema of a DuckDB file, without access to anything outside of the file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _MACROS: Final = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() W
 
 
 def read_duckdb(path: Path) -> ReadSchema:
-    """Raises `DescriptionError` for a file that is not there, is no database, or is being written."""
+    """Read the schema. Raises `DescriptionError` for a missing file, a file that is not a database, or one that is being written."""
     if not path.is_file():
         raise DescriptionError("there is no such database file", suggestion="check the path after duckdb:///")
     try:
@@ -123,7 +123,7 @@ def _found(connection: duckdb.DuckDBPyConnection) -> ReadSchema:
 
 
 def _enum_names(connection: duckdb.DuckDBPyConnection) -> Mapping[tuple[str, ...], str]:
-    """Enum types by their labels. The catalog gives the labels of a column's type, and not its name."""
+    """Return enum types by their labels. The catalog gives the labels of a column's type, but not its name."""
     return {
         tuple(labels): f"{_quoted(schema)}.{_quoted(name)}"
         for labels, schema, name in connection.execute(_ENUMS).fetchall()
@@ -139,7 +139,9 @@ def _extras(
     relations: Mapping[tuple[str, str], Relation],
     columns: Iterable[tuple[str, Column]],
 ) -> Extras:
-    """DuckDB gives what an index is over as text: where that is no list of the table's columns, it is left out."""
+    """Return indexes and constraints. DuckDB describes the expressions of an index as text: an index over other than columns is left
+    out.
+    """
     extras = Extras()
     known: dict[str, set[str]] = {}
     for table, column in columns:
@@ -161,7 +163,7 @@ def _extras(
 
 
 def prepare_duckdb(path: Path, statements: Sequence[Statement]) -> Iterator[tuple[str, ...] | str]:
-    """The types of each statement's columns, or why DuckDB does not take it."""
+    """Return the types of each statement's columns, or the reason why DuckDB rejects it."""
     with duckdb.connect(str(path), read_only=True, config=dict(_CONFIG)) as connection:
         for statement in statements:
             try:

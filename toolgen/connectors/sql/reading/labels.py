@@ -1,4 +1,4 @@
-"""The only values that a column can have: read off a type that lists them, and off checks such as `status IN ('open', 'paid')`."""
+"""Possible values of a column: from a type with a list of values, and from checks such as `status IN ('open', 'paid')`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _Values = tuple[str, tuple[str, ...]]
 
 
 def enum_labels(declared: str) -> tuple[str, ...]:
-    """The labels of a type that lists them, as `enum('a','b')`, or as `set('a','b')` with values of any of them."""
+    """Return the labels of a type that lists them: `enum('a','b')`, or `set('a','b')`, whose values combine several."""
     if _LISTING.match(declared) is None:
         return ()
     return tuple(label.replace("''", "'") for label in _LABEL.findall(declared)[:_MAX_LABELS])
 
 
 def with_labels(columns: Iterable[Column], checks: Iterable[str], dialect: DialectName) -> tuple[Column, ...]:
-    """The columns; one whose type lists no values has those that a check of its table allows."""
+    """Return the columns; a column without listed values in its type gets those that a check of its table allows."""
     found: dict[str, tuple[str, ...]] = {}
     for text in checks:
         if "'" in text and len(text) <= _MAX_CHECK_LENGTH:
@@ -41,7 +41,7 @@ def with_labels(columns: Iterable[Column], checks: Iterable[str], dialect: Diale
 
 
 def _allowed(text: str, dialect: DialectName) -> Iterator[_Values]:
-    """Column and values of each part of a check that must hold and lists texts for one column alone."""
+    """Yield column and values of each part of a check that must hold and lists texts for only one column."""
     try:
         parsed = sqlglot.parse_one(text, dialect=dialect)
     except (sqlglot.errors.SqlglotError, RecursionError):
@@ -56,7 +56,9 @@ def _allowed(text: str, dialect: DialectName) -> Iterator[_Values]:
 
 
 def _listed(part: exp.Expr) -> _Values | None:
-    """`c IN ('a', 'b')`, `c = ANY (ARRAY['a', 'b'])`, `c = 'a'`, `c IS NULL`, and what of these is joined by OR for the same column."""
+    """Return column and values of `c IN ('a', 'b')`, `c = ANY (ARRAY['a', 'b'])`, `c = 'a'`, `c IS NULL`, and an OR of these for the
+    same column.
+    """
     part = part.unnest()
     match part:
         case exp.Or():

@@ -1,4 +1,4 @@
-"""The schema of a MySQL or MariaDB database: the one its location names, as far as the gateway's user may read it."""
+"""Reader of the schema of a MySQL or MariaDB database: the one of its location, as far as the gateway's user may read it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["prepare_mysql", "read_mysql", "reading", "texts"]
 T = TypeVar("T")
 
 _NO_TLS: Final = 2026
-_CLIENT_ERRORS: Final = 2000  # from here on it is the connection that failed, and below the server refused
+_CLIENT_ERRORS: Final = 2000  # errors above are of the connection, below of the server
 _BINARY: Final = 63
 _TYPES: Final = {
     FIELD_TYPE.TINY: "tinyint",
@@ -92,7 +92,7 @@ _INDEXES: Final = """
 SELECT table_name, index_name, non_unique, coalesce(column_name, '') FROM information_schema.statistics
 WHERE table_schema = %s AND index_name <> 'PRIMARY' ORDER BY table_name, index_name, seq_in_index
 """
-# MariaDB's names of constraints are a table's own, and it says whose they are; MySQL's are the schema's.
+# MariaDB's names of constraints belong to a table, and it names the table; MySQL's belong to the schema.
 _CHECKS: Final = {
     True: "SELECT table_name, check_clause FROM information_schema.check_constraints WHERE constraint_schema = %s",
     False: """
@@ -101,7 +101,7 @@ JOIN information_schema.table_constraints t ON t.constraint_schema = c.constrain
 WHERE c.constraint_schema = %s""",
 }
 _ROUTINES: Final = "SELECT lower(routine_name) FROM information_schema.routines WHERE routine_schema = %s AND routine_type = 'FUNCTION'"
-# Engines that read from somewhere else when they are read: files, other servers, other tables.
+# Engines that read from another place: files, other servers, other tables.
 _ELSEWHERE: Final = frozenset(
     {"FEDERATED", "CONNECT", "SPIDER", "S3", "CSV", "SPHINX", "OQGRAPH", "MRG_MYISAM", "MERGE"}
 )
@@ -113,7 +113,7 @@ _BROKEN: Final = "the columns of this view cannot be read, so it is left out"
 
 
 def read_mysql(location: ServerLocation, password: str) -> ReadSchema:
-    """Raises `DescriptionError` when the server cannot be reached or does not let the user in."""
+    """Read the schema. Raises `DescriptionError` when the server cannot be reached or refuses the user."""
     return reading(location, password, lambda cursor: _found(cursor, location.database))
 
 
@@ -131,7 +131,7 @@ def reading(location: ServerLocation, password: str, work: Callable[[Cursor], T]
             connection.close()
     except pymysql.MySQLError as error:
         failure = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    # Outside of the handler, so that what the server said goes no further.
+    # Outside of the handler, so that the server's text is not part of the error.
     if is_open:
         raise DescriptionError(
             f"the database's catalog cannot be read (error {failure})",
@@ -141,7 +141,7 @@ def reading(location: ServerLocation, password: str, work: Callable[[Cursor], T]
 
 
 def _connect(location: ServerLocation, password: str) -> Connection[Cursor]:
-    """`prefer` takes TLS where the server has it, with any certificate, as PostgreSQL's clients do."""
+    """Return a connection. `prefer` uses TLS if the server has it, with any certificate, like PostgreSQL's clients."""
     if location.sslmode == "disable" or location.socket:
         return _connected(location, password, {"ssl_disabled": True})
     try:
@@ -198,7 +198,7 @@ def _found(cursor: Cursor, database: str) -> ReadSchema:
             continue
         view = kind == "VIEW"
         if view:
-            views.add(name)  # MySQL writes VIEW into its comment, or what is broken about it
+            views.add(name)  # MySQL writes VIEW, or the fault of a view, into its comment
         if security == "DEFINER":
             notes.append(SchemaNote(origin=name, code="view_owner_rights", message=_OWNERS_RIGHTS, level="info"))
         relations[name] = Relation(schema="", name=name, view=view, comment="" if view else comment)
@@ -232,7 +232,9 @@ def _found(cursor: Cursor, database: str) -> ReadSchema:
 
 
 def _table_names(cursor: Cursor) -> str:
-    """https://dev.mysql.com/doc/refman/8.4/en/identifier-case-sensitivity.html: 0 keeps the case of tables and aliases, 1 and 2 do not."""
+    """Return the comparison of table names: https://dev.mysql.com/doc/refman/8.4/en/identifier-case-sensitivity.html: 0 keeps the case
+    of tables and aliases, 1 and 2 do not.
+    """
     cursor.execute(MYSQL_TABLE_NAMES)
     return mysql_table_names(cursor.fetchall()[0][0])
 
@@ -259,7 +261,7 @@ def _extras(cursor: Cursor, database: str, relations: dict[str, Relation]) -> Ex
     cursor.execute("SELECT version()")
     try:
         cursor.execute(_CHECKS["MariaDB" in texts(cursor)[0][0]], (database,))
-    except pymysql.MySQLError:  # a server from before there were checks
+    except pymysql.MySQLError:  # an older server without checks
         return extras
     for table, text in texts(cursor):
         extras.checks.setdefault(table, []).append(text)
@@ -283,7 +285,7 @@ def _keys(
 
 
 def texts(cursor: Cursor) -> list[tuple[str, ...]]:
-    """MySQL 8 gives some of information_schema as bytes."""
+    """Return texts. MySQL 8 returns some of information_schema as bytes."""
     return [
         tuple(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for value in row)
         for row in cursor.fetchall()
@@ -293,7 +295,9 @@ def texts(cursor: Cursor) -> list[tuple[str, ...]]:
 def prepare_mysql(
     location: ServerLocation, password: str, statements: Sequence[Statement]
 ) -> Iterator[tuple[str, ...] | str]:
-    """The types of each statement's columns, or why the server does not take it. Raises `DescriptionError` when it cannot be reached."""
+    """Return the types of each statement's columns, or the reason why the server rejects it. Raises `DescriptionError` when it cannot be
+    reached.
+    """
     try:
         connection = _connect(location, password)
         try:
@@ -304,11 +308,12 @@ def prepare_mysql(
     except pymysql.MySQLError:
         raise DescriptionError(
             "the database server went away while queries were prepared", suggestion="build again"
-        ) from None  # what the server said goes no further
+        ) from None  # the server's text is not passed on
 
 
 def _prepared(connection: Connection[Cursor], statement: Statement) -> tuple[str, ...] | str:
-    """COM_STMT_PREPARE, which PyMySQL has no method for: the server reads the statement, tells its columns, and runs nothing.
+    """Prepare a statement with COM_STMT_PREPARE, which PyMySQL has no method for: the server parses it, returns its columns, and runs
+    nothing.
 
     https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_stmt_prepare.html
     """
@@ -337,7 +342,7 @@ def _definitions(wire: Any, count: int) -> list[Any]:
 
 
 def _type_of(column: Any) -> str:
-    """Of a FieldDescriptorPacket, whose attributes its stubs do not know."""
+    """Return the type in a FieldDescriptorPacket, whose attributes its stubs do not have."""
     binary = column.charsetnr == _BINARY
     match _TYPES.get(column.type_code, ""):
         case "varchar" | "char" | "text" as text if binary:

@@ -19,7 +19,7 @@ __all__ = ["mysql_rights", "parse_grants"]
 
 _MAX_ROLES: Final = 50
 _NAME: Final = r"`(?:[^`]|``)*`"
-# Only these four shapes are read, and whatever is none of them is told as not understood: it may be anything.
+# Only these four forms are parsed; any other is reported as not understood, because it may mean anything.
 _ON: Final = re.compile(
     rf"GRANT (?P<what>.+?) ON (?:(?P<kind>FUNCTION|PROCEDURE|PACKAGE|PACKAGE BODY|TABLE) )?"
     rf"(?P<schema>\*|{_NAME})\.(?P<table>\*|{_NAME}) TO (?P<rest>.*)",
@@ -44,7 +44,7 @@ _GLOBAL: Final = {
 
 
 def mysql_rights(location: ServerLocation, password: str) -> Rights:
-    """Raises `DescriptionError` when the server cannot be reached or does not let the user in."""
+    """Read the rights. Raises `DescriptionError` when the server cannot be reached or refuses the user."""
 
     def read(cursor: Cursor) -> Rights:
         rights = parse_grants(_lines(cursor), location.user, location.database)
@@ -55,9 +55,9 @@ def mysql_rights(location: ServerLocation, password: str) -> Rights:
 
 
 def _lines(cursor: Cursor) -> list[str]:
-    """The GRANTs of the user and, taking them one after the other, of every role it may take, and those of everybody."""
+    """Return the GRANTs of the user, of PUBLIC, and of every role it may take, which are set one after the other."""
     lines = _shown(cursor, "SHOW GRANTS")
-    with contextlib.suppress(pymysql.MySQLError):  # there in MariaDB 10.11 and later alone
+    with contextlib.suppress(pymysql.MySQLError):  # only in MariaDB 10.11 and later
         lines += _shown(cursor, "SHOW GRANTS FOR PUBLIC")
     taken: set[str] = set()
     waiting = [role for line in lines for role in _roles(line)]
@@ -69,7 +69,7 @@ def _lines(cursor: Cursor) -> list[str]:
         try:
             cursor.execute(f"SET ROLE {role}")
         except pymysql.MySQLError:
-            continue  # a role of a role: it came with the one above it
+            continue  # a role of a role: it was listed with the outer role
         found = _shown(cursor, "SHOW GRANTS")
         lines += found
         waiting += [other for line in found for other in _roles(line)]
@@ -87,9 +87,9 @@ def _roles(line: str) -> list[str]:
 
 
 def parse_grants(lines: list[str], user: str, database: str) -> Rights:
-    """Pure: what a server's GRANT statements say, for a session in `database`.
+    """Parse a server's GRANT statements for a session in `database`.
 
-    Their text goes no further: it may hold the hash of a password.
+    Their text is not passed on, because it may contain the hash of a password.
     """
     grants: set[TablePrivilege] = set()
     powers: set[Power] = set()
@@ -145,7 +145,7 @@ def _global(name: str) -> Power:
 
 
 def _privileges(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Privileges with the columns they are limited to; nothing for a text that is not wholly understood."""
+    """Return privileges with the columns they are limited to; nothing for a text that is not completely understood."""
     found, end = [], 0
     for part in _PRIVILEGE.finditer(text):
         if part.start() != end:

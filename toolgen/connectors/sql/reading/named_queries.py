@@ -1,4 +1,4 @@
-"""Named queries held against the database they are for, before they become tools: by the guard's own grammar, and by the engine."""
+"""Named queries checked by the guard's grammar and by the database's engine before they become tools."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SAMPLES: Final[Mapping[str, Json]] = {"integer": 1, "number": 1.5, "boolean": T
 
 
 class _Checked(Struct, frozen=True, kw_only=True):
-    """A query the guard would let through, were every table open: what is left to ask is the engine."""
+    """Query that the guard would permit if every table were open; only the engine's check remains."""
 
     tool: Tool
     parameters: tuple[str, ...]
@@ -104,7 +104,7 @@ def _check(tool: Tool, database: Database) -> _Checked | str:
     for name in declared:
         if name not in shape.parameters:
             return (
-                f"the parameter {name} is declared and stands nowhere in the statement{nearest(name, shape.parameters)}"
+                f"the parameter {name} is declared but does not occur in the statement{nearest(name, shape.parameters)}"
             )
     in_order = finished(tool, shape.parameters, (), pages=False)
     verdict = guard(
@@ -125,13 +125,13 @@ def refusal_text(verdict: Deny) -> str:
 
 
 def _bad_default(schema: Schema) -> str:
-    """A default that its own parameter would refuse."""
+    """Return the fault of a default that its own parameter would refuse."""
     for name, parameter in schema["properties"].items():
         if "default" not in parameter:
             continue
         validator = jsonschema_rs.Draft202012Validator(dict(parameter), validate_formats=True)
         for fault in validator.iter_errors(parameter["default"]):
-            return f"the default of {name} is none of its own values: {fault.message}"
+            return f"the default of {name} is not valid for the parameter: {fault.message}"
     return ""
 
 
@@ -157,12 +157,12 @@ def _disagreement(item: _Checked, answer: EngineCheck) -> str:
     if answer.fault:
         return answer.fault
     if answer.types and len(answer.types) != len(item.columns):
-        return f"the engine gives {len(answer.types)} columns and the statement names {len(item.columns)}"
+        return f"the engine returns {len(answer.types)} columns and the statement names {len(item.columns)}"
     return ""
 
 
 def _declared(item: _Checked, database: Database) -> tuple[str, ...]:
-    """Types as tables declare them, for columns whose name only one column that is read has."""
+    """Return the declared types of columns whose name occurs only once among the columns that are read."""
     types: dict[str, set[str]] = {}
     for table in database.tables:
         for column in table.columns:

@@ -1,4 +1,4 @@
-"""Why a database server gives no session, in our own words: what drivers and servers say quotes the location, in any language."""
+"""Reasons why a database server opens no session, in our own words: texts of drivers and servers quote the location, in any language."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def no_session(location: ServerLocation, code: str = "", socket_file: str = "") 
 
 
 def _dial(location: ServerLocation, socket_file: str) -> None:
-    """Opens a connection and says nothing on it. Raises `OSError`."""
+    """Open and close a connection without sending data. Raises `OSError`."""
     if not location.socket:
         socket.create_connection((location.host, location.port), location.connect_timeout_s).close()
         return

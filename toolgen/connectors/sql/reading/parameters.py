@@ -3,13 +3,13 @@
 | Part | |
 |---|---|
 | type | `string`, `integer`, `number`, `boolean`, `date` (2026-01-31), `timestamp` (2026-01-31T09:30:00Z) |
-| `[]` | behind a type, in PostgreSQL alone: a list of it |
+| `[]` | after a type, only in PostgreSQL: a list of it |
 | `= default` | `'text'` (`''` is a quote in it), a number, `true`, `false`, `null`; without one, the argument is required |
 | constraint | `enum('a', 'b')` of strings, integers and numbers; `minimum(1)`, `maximum(9)` of integers and numbers; |
 | | `min_length(1)`, `max_length(80)` of strings; `max_items(10)` of lists |
-| description | everything behind the first two spaces in a row |
+| description | all text after the first two consecutive spaces |
 
-Constraints of a list are those of its items, except `max_items`. A word that is none of these is a fault, never part of a description.
+Constraints of a list apply to its items, except `max_items`. Any other word is a fault, never part of a description.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from toolgen.model.schema import Json, Schema
 __all__ = ["QueryFault", "QueryParameter", "read_parameter"]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
-_RESERVED: Final = frozenset({"cursor"})  # how the next page is asked for
+_RESERVED: Final = frozenset({"cursor"})  # argument for the next page
 _TOKEN: Final = re.compile(
     r"(?P<gap> {2,})|(?P<space> )|(?P<text>'(?:[^']|'')*')|(?P<number>-?\d{1,30}(?:\.\d{1,30})?(?![\w.]))"
     r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>\[\]|[=(),])"
@@ -47,7 +47,7 @@ _TYPES: Final[Mapping[str, Schema]] = {
         "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?$",
     },
 }
-# By constraint: the JSON Schema keyword, and the types it is for.
+# By constraint: the JSON Schema keyword, and its types.
 _CONSTRAINTS: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "enum": ("enum", frozenset({"string", "integer", "number"})),
     "minimum": ("minimum", frozenset({"integer", "number"})),
@@ -73,7 +73,7 @@ class QueryParameter(Struct, frozen=True, kw_only=True):
 
 
 def read_parameter(text: str, dialect: DialectName) -> QueryParameter:
-    """Reads what stands behind `parameter:`. Raises `QueryFault`."""
+    """Parse the text after `parameter:`. Raises `QueryFault`."""
     return _ParameterReader(text, dialect).parameter()
 
 
@@ -86,12 +86,14 @@ class _ParameterReader:
     def parameter(self) -> QueryParameter:
         name = self._word("the parameter's name")
         if not _NAME.match(name):
-            _fault(f"'{name}' is no name of a parameter: lower-case letters, digits and _, beginning with a letter")
+            _fault(
+                f"'{name}' is not a valid name of a parameter: lower-case letters, digits and _, beginning with a letter"
+            )
         if name in _RESERVED:
-            _fault(f"'{name}' is what the next page is asked for with; give the parameter another name")
+            _fault(f"'{name}' is the argument for the next page; give the parameter another name")
         kind = self._word("a type")
         if kind not in _TYPES:
-            _fault(f"'{kind}' is no type{nearest(kind, _TYPES)}; the types are {', '.join(_TYPES)}")
+            _fault(f"'{kind}' is not a type{nearest(kind, _TYPES)}; the types are {', '.join(_TYPES)}")
         listed = self._taken("[]")
         if listed and not RECORDS[self._dialect].list_parameters:
             _fault("lists are for PostgreSQL, as in = ANY(:ids)")
@@ -112,20 +114,20 @@ class _ParameterReader:
         while self._place < len(self._tokens):
             group, word = self._tokens[self._place]
             if group != "word":
-                _fault(f"{word} is not understood here; a description stands behind two spaces")
+                _fault(f"{word} is not understood here; a description follows two spaces")
             if word not in _CONSTRAINTS:
                 known = nearest(word, _CONSTRAINTS)
-                _fault(f"'{word}' is no constraint{known}; a description stands behind two spaces")
+                _fault(f"'{word}' is not a constraint{known}; a description follows two spaces")
             self._place += 1
             keyword, kinds = _CONSTRAINTS[word]
             if kind not in kinds or (word == "max_items" and not listed):
                 _fault(f"{word}() is not for the type {kind}")
             if keyword in found:
-                _fault(f"{word}() stands here twice")
+                _fault(f"{word}() occurs here twice")
             found[keyword] = self._constraint(word, kind)
         for low, high in (("minimum", "maximum"), ("minLength", "maxLength")):
             if low in found and high in found and found[low] > found[high]:
-                _fault(f"{low} is more than {high}: no value would do")
+                _fault(f"{low} is more than {high}: no value is valid")
         return found
 
     def _constraint(self, word: str, kind: str) -> Json:
@@ -168,7 +170,7 @@ class _ParameterReader:
     def _word(self, what: str) -> str:
         group, text = self._next(what)
         if group != "word":
-            _fault(f"{what} belongs where {text} stands")
+            _fault(f"{what} must be in the place of {text}")
         return text
 
     def _next(self, what: str) -> tuple[str, str]:
@@ -185,13 +187,13 @@ class _ParameterReader:
 
 
 def _split(text: str) -> tuple[list[tuple[str, str]], str]:
-    """The tokens before two spaces in a row, and the description behind them."""
+    """Return the tokens before two consecutive spaces, and the description after them."""
     tokens: list[tuple[str, str]] = []
     place = 0
     while place < len(text):
         found = _TOKEN.match(text, place)
         if found is None or found.lastgroup is None:
-            return _fault(f"{text[place : place + 20]!r} is not understood; a description stands behind two spaces")
+            return _fault(f"{text[place : place + 20]!r} is not understood; a description follows two spaces")
         if found.lastgroup == "gap":
             return tokens, text[found.end() :].strip()
         if found.lastgroup != "space":
@@ -210,7 +212,7 @@ def _schema(kind: str, constraints: Mapping[str, Any], *, listed: bool) -> dict[
 
 
 def _with_default(schema: dict[str, Any], default: Json) -> dict[str, Any]:
-    """Null as the default makes null a value; any other default stands where the argument is not given."""
+    """Return the schema with its default. A default of null permits null; any other applies if the argument is absent."""
     if default is None:
         nullable = {**schema, "type": [schema["type"], "null"]}
         if "enum" in nullable:

@@ -1,4 +1,4 @@
-"""The schema of a PostgreSQL database, as far as the gateway's role may read it."""
+"""Reader of the schema of a PostgreSQL database, as far as the gateway's role may read it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _CHECKS: Final = """
 SELECT k.conrelid::int8, pg_get_expr(k.conbin, k.conrelid) FROM pg_constraint k
 WHERE k.contype = 'c' AND k.conrelid = ANY(%s::oid[]) ORDER BY k.conrelid, k.conname
 """
-# What reads a foreign table when it is read: views (through their rules) and parents (through inheritance and partitions).
+# Objects that read a foreign table: views (through their rules) and parents (through inheritance and partitions).
 _FOREIGN: Final = """
 WITH RECURSIVE reached (oid) AS (
   SELECT oid FROM pg_class WHERE relkind = 'f'
@@ -109,19 +109,19 @@ WHERE n.nspname = 'public'
 ORDER BY 1
 """
 _FUNCTIONS_OF_ITS_OWN: Final = (
-    "this view calls functions that somebody defined, with its owner's rights; check what they do before opening it"
+    "this view calls user-defined functions with its owner's rights; check what they do before opening it"
 )
 _OWNERS_RIGHTS: Final = (
     "this view reads with its owner's rights: also what the gateway's role may not read of the tables below it"
 )
 _WRAPPER: Final = "this reads a foreign table, so it is left out: its wrapper decides what reading it does"
 _SHADOWING: Final = (
-    "operators of schema public stand in for built-in ones, so statements run without that schema in their search path"
+    "operators of schema public replace built-in ones, so statements run without that schema in their search path"
 )
 
 
 def read_postgres(location: ServerLocation, password: str) -> ReadSchema:
-    """Raises `DescriptionError` when the server cannot be reached or does not let the role in."""
+    """Read the schema. Raises `DescriptionError` when the server cannot be reached or refuses the role."""
     try:
         with connect(location, password) as connection:
             begin(connection)
@@ -135,12 +135,12 @@ def read_postgres(location: ServerLocation, password: str) -> ReadSchema:
 
 
 def begin(connection: _Connection) -> None:
-    """Begins a transaction that only reads, for a reader of catalogs."""
+    """Begin a read-only transaction for reading catalogs."""
     connection.execute(_BEGIN)
 
 
 def unreadable(error: psycopg.Error) -> DescriptionError:
-    """A session was made and could not read what it should; in our own words."""
+    """Return the error for a session that could not read the catalogs, in our own words."""
     return DescriptionError(
         f"the database's catalog cannot be read (SQLSTATE {error.sqlstate or 'unknown'})",
         suggestion="check the rights of the database role",
@@ -148,7 +148,7 @@ def unreadable(error: psycopg.Error) -> DescriptionError:
 
 
 def connect(location: ServerLocation, password: str) -> _Connection:
-    """A session of the source's role. Raises what psycopg raises."""
+    """Open a session of the source's role. Raises psycopg's errors."""
     return psycopg.connect(**location.libpq_arguments(password, "toolgen build"), autocommit=True)
 
 
@@ -237,7 +237,7 @@ def _keys(
 def prepare_postgres(
     location: ServerLocation, password: str, statements: Sequence[Statement]
 ) -> Iterator[tuple[str, ...] | str]:
-    """The types of each statement's columns, or why PostgreSQL does not take it.
+    """Return the types of each statement's columns, or the reason why PostgreSQL rejects it.
 
     Raises `DescriptionError` when the server cannot be reached any more.
     """

@@ -68,7 +68,7 @@ UNION ALL SELECT 'the function ' || n.nspname || '.' || p.proname FROM pg_proc p
 UNION ALL SELECT 'the database ' || datname FROM pg_database WHERE datname = current_database() AND pg_has_role(datdba, 'MEMBER')
 ORDER BY 1 LIMIT 100
 """
-# A call of these does what their owner may do, or what the operating system lets the server do, for every caller.
+# Calls of these have the rights of their owner, or of the server's process, for every caller.
 _FUNCTIONS: Final = """
 SELECT p.oid::regprocedure::text, p.prosecdef, coalesce(e.extname, ''),
   p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'),
@@ -80,7 +80,7 @@ WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND has_schema_privi
   AND has_function_privilege(p.oid, 'EXECUTE')
   AND (p.prosecdef OR e.extname IN ('dblink', 'adminpack', 'file_fdw', 'pageinspect', 'plperlu', 'plpython3u')) ORDER BY 1 LIMIT 100
 """
-# What the server's makers took from everybody, and somebody gave back: pg_read_file, lo_import, pg_ls_dir, …
+# Functions without public execution by default, for which it was granted: pg_read_file, lo_import, pg_ls_dir, …
 _RESTRICTED: Final = """
 SELECT DISTINCT p.proname FROM pg_proc p
 WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proacl IS NOT NULL AND has_function_privilege(p.oid, 'EXECUTE')
@@ -118,7 +118,7 @@ _BOUNDS: Final = (
 
 
 def postgres_rights(location: ServerLocation, password: str) -> Rights:
-    """Raises `DescriptionError` when the server cannot be reached or does not let the role in."""
+    """Read the rights. Raises `DescriptionError` when the server cannot be reached or refuses the role."""
     try:
         with connect(location, password) as connection:
             begin(connection)
@@ -145,7 +145,7 @@ def _postgres_rights(connection: _Connection, role: str) -> Rights:
         )
     sequences, usable = _sequences(connection)
     if any(power.code == "superuser" for power in powers):
-        # To a superuser everything is granted. What everybody may do is told all the same: another role could do it too.
+        # A superuser has all grants. Rights of PUBLIC are reported too, because they apply to other roles.
         powers.extend(power for power in _beyond_tables(connection) if power.remedy)
         return Rights(account=role, powers=tuple(powers), sequences=sequences, unlimited=True)
     powers.extend(_beyond_tables(connection))
@@ -184,11 +184,11 @@ def _beyond_tables(connection: _Connection) -> Iterator[Power]:
 
 
 def _sequences(connection: _Connection) -> tuple[tuple[Sequence, ...], tuple[TablePrivilege, ...]]:
-    """The sequences whose use an INSERT needs a grant for, and the grants of use there are on any."""
+    """Return the sequences whose use requires a grant for INSERT, and all grants of use."""
     needed: list[Sequence] = []
     usable: list[TablePrivilege] = []
     for name, table, kind, may_use in connection.execute(_SEQUENCES):
-        if kind == "a":  # of serial; one of an identity column needs no grant
+        if kind == "a":  # of serial; the sequence of an identity column needs no grant
             needed.append(Sequence(name=str(name), table=str(table)))
         if may_use:
             usable.append(TablePrivilege(table=str(name), privilege="USAGE"))

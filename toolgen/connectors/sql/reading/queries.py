@@ -1,16 +1,16 @@
-"""Files of named queries: each query a header of comments, then one statement.
+"""Files of named queries: each query has a header of comments and one statement.
 
 ```sql
 -- name: orders_of_customer
 -- description: The orders of one customer, newest first.
---   A line that begins with three spaces goes on with what stands above it.
+--   A line that begins with three spaces continues the line above it.
 -- parameter: customer_id integer minimum(1)  The customer's id.
 SELECT id, status FROM orders WHERE customer_id = :customer_id ORDER BY id DESC;
 ```
 
-`name:` begins a query, once; `description:` says when to use it, once; `title:` may stand once; `parameter:` (see `parameters`) as often as
-there are parameters. Comments above the first header, and in the statement, are notes that nobody reads. This module reads headers alone:
-what the statement may be is decided by the guard's own grammar, and by the database.
+`name:` begins a query, once; `description:` explains its purpose, once; `title:` is optional; `parameter:` (see `parameters`) occurs once
+for each parameter. Comments above the first header, and in the statement, are ignored. This module reads only headers: the guard's grammar
+and the database check the statement.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["Queries", "read_queries"]
 
 _MAX_FILE_SIZE: Final = 1024 * 1024
 _MAX_FILES: Final = 500
-_MAX_QUERIES: Final = 500  # of one source
+_MAX_QUERIES: Final = 500  # queries of one source
 _MAX_PARAMETERS: Final = 50
 _MAX_DESCRIPTION_LENGTH: Final = 1024
 _MAX_TITLE_LENGTH: Final = 200
@@ -50,7 +50,7 @@ _KEYS: Final = ("name", "title", "description", "parameter")
 
 
 class NamedQuery(Struct, frozen=True, kw_only=True):
-    """A query as its header describes it. `file` is as messages call it; the statement begins on line `line` of it."""
+    """Query as its header describes it. `file` is its name in messages; the statement begins at line `line`."""
 
     name: str
     title: str
@@ -62,7 +62,7 @@ class NamedQuery(Struct, frozen=True, kw_only=True):
 
 
 class Queries(Struct):
-    """All named queries of a source, and what was wrong with others. `offered` counts both."""
+    """Named queries of a source, and the problems of others. `offered` counts both."""
 
     found: list[NamedQuery] = []
     problems: list[Problem] = []
@@ -80,9 +80,9 @@ class _Block(Struct):
 
 
 def read_queries(source: str, dialect: DialectName, files: tuple[QueryFiles, ...]) -> Queries:
-    """Reads every file the globs match. A query that cannot be used is a Problem that says where, and no query.
+    """Read every file that the globs match. An unusable query becomes a Problem with its place.
 
-    Raises `ConfigError` for a glob that matches nothing, or far too much.
+    Raises `ConfigError` for a glob without matches, or with far too many.
     """
     queries = Queries()
     taken: dict[str, str] = {}
@@ -127,7 +127,7 @@ def _paths(files: tuple[QueryFiles, ...]) -> Iterator[tuple[Path, str]]:
         try:
             matched = sorted(root.glob(glob.pattern))
         except (ValueError, OSError) as error:
-            raise ConfigError(f"queries: '{glob.pattern}' is no glob", where=glob.where) from error
+            raise ConfigError(f"queries: '{glob.pattern}' is not a glob", where=glob.where) from error
         if not matched:
             raise ConfigError(f"queries: '{glob.pattern}' matches no file", where=glob.where)
         for path in matched:
@@ -154,7 +154,7 @@ def _text(path: Path) -> str:
 
 
 def _blocks(text: str) -> list[_Block]:
-    """The queries of a file. Raises `_Unreadable` for a file without one, and for SQL that no header stands above."""
+    """Return the queries of a file. Raises `_Unreadable` for a file without a query, and for SQL above the first header."""
     blocks: list[_Block] = []
     for number, line in enumerate(text.split("\n"), 1):
         found = _ENTRY.match(line)
@@ -164,19 +164,19 @@ def _blocks(text: str) -> list[_Block]:
         if blocks:
             _add(blocks[-1], number, line, key, value)
         elif line.strip() and not line.startswith("--"):
-            raise _Unreadable("SQL stands above the first header; begin with -- name:", number)
+            raise _Unreadable("SQL is above the first header; begin with -- name:", number)
         elif near := (" and must follow name:" if key in _KEYS else nearest(key, _KEYS)):
-            raise _Unreadable(f"'{key}:' is no beginning of a query{near}", number)
+            raise _Unreadable(f"'{key}:' is not the start of a query{near}", number)
     if not blocks:
         raise _Unreadable("there is no query: a header begins with -- name:")
     return blocks
 
 
 def _add(block: _Block, number: int, line: str, key: str, value: str) -> None:
-    """Takes one more line into a query; the first fault stays."""
+    """Add one more line to a query; the first fault is kept."""
     if block.body:
         if key in _KEYS and block.fault is None:
-            block.fault = (number, f"{key}: must stand above the statement")
+            block.fault = (number, f"{key}: must be above the statement")
         block.body.append(line)
     elif line.startswith("--"):
         if (fault := _header(block, number, line, key, value)) and block.fault is None:
@@ -188,9 +188,9 @@ def _add(block: _Block, number: int, line: str, key: str, value: str) -> None:
 
 def _header(block: _Block, number: int, line: str, key: str, value: str) -> str:
     for character in line:
-        # An invisible character in what a model reads says something that no person who reviews it can see.
+        # Reviewers cannot see an invisible character in a text for a model.
         if unicodedata.category(character) in _UNPRINTED or ANY_INVISIBLE.match(character):
-            return f"the header holds the invisible character U+{ord(character):04X}"
+            return f"the header contains the invisible character U+{ord(character):04X}"
     if key:
         if key not in _KEYS:
             return f"'{key}:' is not known{nearest(key, _KEYS)}; a header has {', '.join(_KEYS)}"
@@ -201,12 +201,14 @@ def _header(block: _Block, number: int, line: str, key: str, value: str) -> str:
         block.entries[-1] = (first, owner, f"{said} {more[1].strip()}")
         return ""
     return (
-        "" if line.strip() == "--" else "the line is no key: value, and goes on with nothing (that takes three spaces)"
+        ""
+        if line.strip() == "--"
+        else "the line is neither key: value nor a continuation (which begins with three spaces)"
     )
 
 
 def _query(block: _Block, source: str, dialect: DialectName, file: str) -> NamedQuery:
-    """Raises `QueryFault` for whatever is wrong with it; `block.fault` then has the line."""
+    """Return the query. Raises `QueryFault` for any fault; `block.fault` then has the line."""
     if block.fault is not None:
         raise QueryFault(block.fault[1])
     said: dict[str, str] = {}
@@ -223,7 +225,7 @@ def _query(block: _Block, source: str, dialect: DialectName, file: str) -> Named
             if len(parameters) > _MAX_PARAMETERS:
                 raise QueryFault(f"there are more than {_MAX_PARAMETERS} parameters")
         elif key in said:
-            raise QueryFault(f"{key}: stands here twice")
+            raise QueryFault(f"{key}: occurs here twice")
         else:
             said[key] = value
         _check_entry(key, value, source)
@@ -257,10 +259,10 @@ def _check_entry(key: str, value: str, source: str) -> None:
             if not _NAME.match(value) or len(join(source, value)) > MAX_NAME_LENGTH:
                 room = MAX_NAME_LENGTH - len(join(source, ""))
                 raise QueryFault(
-                    f"'{value[:60]}' is no name of a query: up to {room} lower-case letters, digits and _, beginning with a letter"
+                    f"'{value[:60]}' is not a valid name of a query: up to {room} lower-case letters, digits and _, beginning with a letter"
                 )
             if value in OPERATIONS:
-                raise QueryFault(f"the name '{value}' is that of a tool every database has")
+                raise QueryFault(f"the name '{value}' is the name of a tool of every database")
         case "title" if len(value) > _MAX_TITLE_LENGTH:
             raise QueryFault(f"title: is longer than {_MAX_TITLE_LENGTH} characters")
         case "description" if len(value) > _MAX_DESCRIPTION_LENGTH:

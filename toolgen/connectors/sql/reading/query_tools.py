@@ -26,7 +26,7 @@ class ResultColumn(Struct, frozen=True, kw_only=True):
 
 
 def named_tool(source: str, dialect: DialectName, query: NamedQuery) -> Tool:
-    """The tool of a query. Its binding names the parameters as they were declared, until `finished` gives them the statement's order."""
+    """Return the tool of a query. Its binding has the parameters in declared order, until `finished` sets the statement's order."""
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {parameter.name: parameter.schema for parameter in query.parameters},
@@ -65,7 +65,9 @@ def finished(tool: Tool, parameters: tuple[str, ...], columns: Sequence[ResultCo
 
 
 def _rows(columns: Sequence[ResultColumn]) -> Schema:
-    """Cells are described and not typed: a mask of the policy is text, and a number too large for JSON is too."""
+    """Return the schema of the rows. Cells are described but not typed: a mask of the policy is text, and so is a number too large for
+    JSON.
+    """
     cells = [{"title": column.name, **({"description": column.type} if column.type else {})} for column in columns]
     count = len(columns)
     properties = ROWS["properties"]

@@ -1,7 +1,7 @@
-"""Which reader a location needs, and what becomes of what it finds: the schema with its digest, four tools, Problems.
+"""Reading of a database by the engine of its location: the schema with its digest, four tools, and problems.
 
-Statements that a guard rendered, held against the database they are for: each is prepared or explained, and never run. What a source's own
-account may do in its database, whatever the policy says: asked of the database, through the source's credentials.
+Also the check of rendered statements, each prepared or explained and never run, and the rights of a source's account, queried from the
+database with the source's credentials.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _BINARY = re.compile(r"blob|bytea|binary|bit varying|^image$", re.IGNORECASE)
 
 
 def read_sql(config: SourceConfig, password: str = "") -> SourceReading:
-    """Reads the schema of the database at `config.location` (toolgen.model.database_url) through a read-only session; never a row.
+    """Read the schema of the database at `config.location` (toolgen.model.database_url) through a read-only session; never a row.
 
-    Its named queries become tools that nobody has held against the database yet; `named_queries.py` does that.
-    Raises `DescriptionError` for a location that is none, a database that is not there, not reachable or not readable, and an engine
-    whose driver is not installed. No error holds the password or what a server said.
+    Its named queries become tools without a check against the database, which `named_queries.py` does. Raises `DescriptionError` for an
+    invalid location, a database that is missing, unreachable or unreadable, and an engine whose driver is not installed. No error contains
+    the password or a text of the server.
     """
     where = f"sources.{config.name}"
     try:
@@ -100,7 +100,7 @@ def prepare(location: str, password: str, statements: Sequence[Statement]) -> tu
 
 
 def read_rights(config: SourceConfig, password: str = "") -> Rights:
-    """Reads catalogs alone, in a session that only reads.
+    """Read the rights from catalogs, in a read-only session.
 
     Raises `DescriptionError` for a database that cannot be reached and an engine whose driver is not installed.
     """
@@ -121,7 +121,7 @@ def _rights(location: Location, password: str) -> Rights:
 
 
 def _file_rights(path: Path) -> Rights:
-    """A file has no accounts: what the gateway's process may do with it is what the operating system lets it."""
+    """Return the rights on a file, which has no accounts: the operating system decides what the gateway's process may do."""
     if not path.is_file():
         raise DescriptionError("there is no such database file", suggestion="check the path of the source")
     powers = []
@@ -131,6 +131,6 @@ def _file_rights(path: Path) -> Rights:
         )
         powers.append(Power(code="file-writable", message=message, harmless=True))
     if os.access(path.parent, os.W_OK):
-        message = "this process may write the folder of the database file, and so put another file in its place"
+        message = "this process may write the folder of the database file, and so replace it"
         powers.append(Power(code="folder-writable", message=message, harmless=True))
     return Rights(account="", powers=tuple(powers))

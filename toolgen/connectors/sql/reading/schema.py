@@ -28,9 +28,9 @@ __all__ = [
 
 MAX_TABLES = 5_000
 _MAX_TOLD = 5
-_MAX_KEPT = 40  # indexes, and checks, of a table
+_MAX_KEPT = 40  # maximum indexes, and checks, of a table
 _CASCADING = "such statements are refused unless the policy says cascades: true for the table"
-MAX_SAID = 200  # characters of what an engine says of a trusted query
+MAX_SAID = 200  # characters of an engine's message about a trusted query
 
 
 class SchemaNote(Struct, frozen=True, kw_only=True):
@@ -43,14 +43,14 @@ class SchemaNote(Struct, frozen=True, kw_only=True):
 
 
 class ReadSchema(Struct, frozen=True, kw_only=True):
-    """A database, what was left out of it or is special about it, and what changes of a table (by its full name) set off."""
+    """Database with its notes, and the cascades of changes of a table (by its full name)."""
 
     database: Database
     notes: tuple[SchemaNote, ...] = ()
     cascades: Mapping[str, Sequence[Cascade]] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_cascades(self) -> ReadSchema:
-        """For a source that writes: the tables know what changing them sets off, and notes warn of it."""
+        """Return the database for a source that writes: tables list the cascades of their changes, and notes warn of them."""
         tables: list[Table] = []
         notes = [*self.notes]
         unseen = False
@@ -84,19 +84,19 @@ class Extras(Struct, frozen=True):
     checks: dict[str, list[str]] = {}
 
     def indexes_of(self, table: str) -> tuple[Index, ...]:
-        """In the order of their columns; of equal ones the first, and of those over the same columns the unique one."""
+        """Return indexes in the order of their columns; of equal ones the first, and of those over the same columns the unique one."""
         found = sorted(set(self.indexes.get(table, ())), key=lambda one: (one.columns, not one.unique))
         kept = {one.columns: one for one in reversed(found)}
         return tuple(kept[columns] for columns in sorted(kept))[:_MAX_KEPT]
 
     def checks_of(self, table: str) -> tuple[str, ...]:
-        """Short ones, in the order of their texts."""
+        """Return short checks, in the order of their texts."""
         found = {" ".join(text.split()) for text in self.checks.get(table, ())}
         return tuple(sorted(text for text in found if 0 < len(text) <= MAX_SAID))[:_MAX_KEPT]
 
 
 class Relation(Struct, frozen=True, kw_only=True):
-    """A table or view under the name it gets in the manifest: without a schema in the default one."""
+    """Table or view under its name in the manifest: without a schema in the default one."""
 
     schema: str
     name: str
@@ -123,7 +123,9 @@ _WORD = re.compile(r"\(?[a-z_][a-z0-9_]*(?:\([0-9]*\))?\)?\Z", re.IGNORECASE)
 
 
 def plain_default(text: str) -> str:
-    """A default that is a value, or a word such as `CURRENT_TIMESTAMP`. Any other is `expression`: it may name what a policy hides."""
+    """Return a default that is a value, or a word such as `CURRENT_TIMESTAMP`. Any other is `expression`, because it may contain a
+    hidden name.
+    """
     text = " ".join(text.split())
     if literal := _LITERAL.match(text):
         return "" if literal[1].lower() == "null" else bounded(literal[1], MAX_SAID)
@@ -141,7 +143,7 @@ def assembled(
     functions: Iterable[str] = (),
     extras: Extras | None = None,
 ) -> Database:
-    """The database in an order that depends on names alone. `columns` and `keys` are (table's full name, …) in their own order."""
+    """Return the database in an order that depends only on names. `columns` and `keys` are (table's full name, …) in their own order."""
     extras = extras or Extras()
     of: dict[str, list[Column]] = defaultdict(list)
     for table, column in columns:

@@ -25,10 +25,10 @@ _GENERATED = frozenset({2, 3})  # https://www.sqlite.org/pragma.html#pragma_tabl
 
 
 def read_sqlite(path: Path) -> ReadSchema:
-    """Reads the schema of the database at `path` through a read-only connection. Virtual tables are left out, because what reading them
-    does is up to a module.
+    """Read the schema of the database at `path` through a read-only connection. Virtual tables are left out, because their modules decide
+    what a read does.
 
-    Raises `DescriptionError` for a file that is not there and one that is no database.
+    Raises `DescriptionError` for a missing file, and for a file that is not a database.
     """
     if not path.is_file():
         raise DescriptionError("there is no such database file", suggestion="check the path after sqlite:///")
@@ -100,7 +100,7 @@ def _table(connection: sqlite3.Connection, name: str, *, view: bool) -> Table:
 
 
 def _extras(connection: sqlite3.Connection, name: str) -> Extras:
-    """The indexes as the library lists them, the checks as the text of the table has them."""
+    """Return the indexes listed by the library, and the checks in the table's text."""
     extras = Extras()
     for _, index, unique, origin, partial in connection.execute(
         "SELECT * FROM pragma_index_list(?, 'main')", (name,)
@@ -141,7 +141,7 @@ def _references(connection: sqlite3.Connection, name: str) -> Iterator[tuple[str
 
 
 def prepare_sqlite(path: Path, statements: Sequence[Statement]) -> Iterator[tuple[str, ...] | str]:
-    """Why each statement cannot be compiled, or nothing: SQLite types values, and not the columns of a result."""
+    """Return the reason why a statement cannot be compiled, or no types: SQLite types values, not columns of a result."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5.0)) as connection:
         connection.execute("PRAGMA query_only=ON")

@@ -13,7 +13,7 @@ _ACTIONS = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 
 
 def sqlite_cascades(connection: sqlite3.Connection, tables: Iterable[Table]) -> dict[str, list[Cascade]]:
-    """By table. Nothing runs: statements are only explained."""
+    """Return the cascades by table. Statements are only explained, not run."""
     own = {table.name.lower(): table for table in tables if not table.view}
     found: dict[str, list[Cascade]] = {}
     listed = connection.execute("SELECT DISTINCT tbl_name FROM main.sqlite_schema WHERE type = 'trigger'").fetchall()
@@ -39,7 +39,9 @@ def _triggers(connection: sqlite3.Connection, table: Table) -> Iterator[Cascade]
 
 
 def _compiled(connection: sqlite3.Connection, kind: str, statement: str, columns: tuple[str, ...]) -> Iterator[Cascade]:
-    """The authorizer is told in whose program a step stands. A trigger that cannot be compiled is one, too."""
+    """Return the triggers of a statement. The authorizer is called with the trigger's name for its steps. A trigger that cannot be
+    compiled counts too.
+    """
     names: set[str] = set()
 
     def note(_action: int, _first: str | None, _second: str | None, _database: str | None, source: str | None) -> int:

@@ -1,4 +1,4 @@
-"""The tools of a database: four that every one has, one for changes, and one for each named query."""
+"""Tools of a database: four for every database, one for changes, and one for each named query."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from toolgen.model.tool import Effect, SqlBinding, Tool
 __all__ = ["OPERATIONS", "ROWS", "make_tools", "with_cursor"]
 
 OPERATIONS: Final = frozenset({"query", "explain", "list_tables", "search_schema", "describe_table", "change"})
-"""The tools' names behind the source's, which no named query may take."""
+"""Suffixes of the tools' names, which no named query may take."""
 MIN_SEARCHED: Final = 20
-"""Tables of a database that is worth searching; fewer are read in a list."""
+"""Number of tables from which on a search is useful; fewer are read in a list."""
 
 
 _CELL: Final[Schema] = {"type": ["string", "number", "boolean", "null"]}
@@ -152,8 +152,9 @@ _FOUND: Final = _object(
 def make_tools(
     source: str, dialect: DialectName, *, writes: bool, tables: int = 0, files: bool = False
 ) -> Iterator[Tool]:
-    """`{source}__query`, `__explain`, `__list_tables` and `__describe_table`, `__change` for a source that is written to, and
-    `__search_schema` where there are many tables. `files`: rows may hold bytes."""
+    """Return `{source}__query`, `__explain`, `__list_tables` and `__describe_table`, `__change` for a source that is written to, and
+    `__search_schema` if there are many tables. `files`: rows may contain bytes.
+    """
     makes = _Tools(source, dialect, searched=tables >= MIN_SEARCHED, files=files)
     yield from makes.of_statements()
     yield from makes.of_the_schema()
@@ -162,7 +163,7 @@ def make_tools(
 
 
 class _Tools:
-    """The tools of one database; `searched` where its schema is worth searching."""
+    """Tools of one database; `searched` if a search of its schema is useful."""
 
     def __init__(self, source: str, dialect: DialectName, *, searched: bool, files: bool) -> None:
         self._files = files
@@ -174,7 +175,7 @@ class _Tools:
         )
 
     def of_statements(self) -> Iterator[Tool]:
-        """Tools that take a SELECT."""
+        """Yield tools for a SELECT."""
         rules = (
             f"One SELECT (WITH, joins, set operations and window functions included) in {self._engine}'s dialect. Only tables, columns and "
             "functions that are open to you may be named, and rows are limited: with ORDER BY, next_cursor leads to the next ones. "
@@ -200,7 +201,7 @@ class _Tools:
         )
 
     def of_the_schema(self) -> Iterator[Tool]:
-        """Tools that show tables and columns."""
+        """Yield tools that show tables and columns."""
         source, lists, describes = self._source, join(self._source, "list_tables"), join(self._source, "describe_table")
         yield self._tool(
             "list_tables",
@@ -235,7 +236,7 @@ class _Tools:
         )
 
     def change(self) -> Tool:
-        """The tool that changes rows."""
+        """Return the tool that changes rows."""
         made = self._tool(
             "change",
             f"Change rows of {self._source}",
@@ -273,7 +274,7 @@ def with_cursor(schema: Schema) -> Schema:
 
 
 def _statement(dialect: DialectName, described: str) -> Schema:
-    """PostgreSQL numbers its placeholders and takes lists: `id = ANY($1)`."""
+    """Return the schema of a statement and its values. PostgreSQL numbers its placeholders and accepts lists: `id = ANY($1)`."""
     numbered = RECORDS[dialect].always_numbered
     parameters = {
         "type": "array",

@@ -182,7 +182,7 @@ def test_one_process_asks_another_answers_and_whichever_serves_carries_it_out_on
         assert outcome(second, call_id)["status"] == "ok"
         assert outcome(first, call_id) == outcome(second, call_id)
         again = toolgen("approvals", "approve", call_id, "--as", "lead")
-        assert (again.code, again.err) == (1, "toolgen: this call waits for no answer any more\n")
+        assert (again.code, again.err) == (1, "toolgen: this call does not wait for an answer any more\n")
         assert toolgen("approvals", "list").out == "nothing waits for an answer\n"
         for number in range(6):
             call_id = ask((first, second)[number % 2], number)
@@ -247,7 +247,7 @@ def test_nobody_answers_who_may_not(upstream: Upstream, toolgen: Run) -> None:
     with serving_here() as url:
         call_id = ask(url)
     for who, says in (
-        ("bot", "nobody answers for a call of their own"),
+        ("bot", "you cannot approve your own call"),
         ("clerk", "this principal may not answer for the calls of others"),
         ("bott", "the policy has no principal 'bott' (did you mean 'bot'?)"),
     ):
@@ -274,7 +274,7 @@ def test_a_key_answers_at_a_gateway_elsewhere(
         done = toolgen("approvals", "approve", call_id, "--url", url, "--note", "go on")
         assert (done.code, done.out) == (0, "approved; the gateway carries it out\n"), done.err
         late = toolgen("approvals", "deny", call_id, "--url", f"{url}/")
-        assert (late.code, late.err) == (1, "toolgen: this call waits for no answer any more\n")
+        assert (late.code, late.err) == (1, "toolgen: this call does not wait for an answer any more\n")
         for wrong in ("http://gateway.example", "ftp://127.0.0.1", f"{url}?a=1", "127.0.0.1"):
             assert toolgen("approvals", "list", "--url", wrong).code == 1
         assert toolgen("approvals", "list", "--url", url, "--as", "ops").code == 2

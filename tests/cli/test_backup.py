@@ -203,7 +203,7 @@ def test_a_call_that_was_carried_out_after_the_backup_never_waits_again(
         with serving(path) as served:
             over = told(served.url, carried_out)
             assert over["error"]["code"] == "outcome_unknown"
-            assert "was carried out after the backup" in over["error"]["message"]
+            assert "was executed after the backup" in over["error"]["message"]
             assert approve(served.url, carried_out) != 200
             assert waits(served.url, waiting)
             assert approve(served.url, waiting) == 200
@@ -251,11 +251,11 @@ def test_what_cannot_be_restored_is_refused_and_leaves_nothing(tmp_path: Path, t
     log.write_bytes(whole)
     for name in ("../out", "audit/../../out", "other/x", "audit/"):
         (backup / "backup.json").write_text(json.dumps(listed | {"files": {name: "x"}}))
-        refused("is of a kind that this toolgen does not know")
+        refused("has a format that this version of toolgen does not support")
     (backup / "backup.json").write_text("{")
     refused("is not what `toolgen backup` writes")
     (backup / "backup.json").unlink()
-    refused("holds no whole backup")
+    refused("contains no complete backup")
     (backup / "backup.json").write_text(json.dumps(listed))
     (var / "audit").mkdir(parents=True, exist_ok=True)
     (var / "audit" / "hmac.key").write_text("0" * 64)

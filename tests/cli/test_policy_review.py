@@ -374,7 +374,7 @@ async def test_what_the_record_says_of_users_it_says_once_and_nothing_that_is_se
     assert "acme" not in json.dumps(written)
     found = run("policy", "replay", "--json", "--config", path).json()
     assert {item["why"] for item in found["undecidable"]} == {
-        "/attributes/tenant is recorded as a keyed digest alone, and a rule may ask for it"
+        "/attributes/tenant is recorded only as a keyed digest, and a rule may need it"
     }
     assert run("audit", "verify", "--config", path).code == 0
 

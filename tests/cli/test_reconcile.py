@@ -92,8 +92,8 @@ def test_only_a_call_that_did_not_happen_gives_its_key_back(
     [
         (("call_none", "--happened", "--as", "rita"), "no call call_none has an unknown outcome"),
         (("{}", "--happened", "--as", "ann"), "does not have the role reviewer"),
-        (("{}", "--happened", "--as", "bot"), "a call of their own"),
-        (("{}", "--happened", "--as", "bob"), "a call of their own"),
+        (("{}", "--happened", "--as", "bot"), "your own call"),
+        (("{}", "--happened", "--as", "bob"), "your own call"),
         (("{}", "--happened", "--as", "nobody"), "nobody"),
         (("{}",), "name a call and what became of it"),
         (("--happened",), "name a call and what became of it"),

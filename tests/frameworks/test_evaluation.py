@@ -61,7 +61,7 @@ def test_an_error_has_its_code_and_what_to_do() -> None:
 
 
 def test_a_long_call_is_told_as_pending_and_its_end_is_read() -> None:
-    pending = {"parts": told("deferred: this call is being carried out; call id call_1"), "raised": ""}
+    pending = {"parts": told("deferred: this call is being executed; call id call_1"), "raised": ""}
     done = {"parts": told('{"report":"mark-late"}'), "raised": ""}
     cases = {"call_": ([pending, done], []), "id": ([pending], ["without the call id"]), "end": ([pending, pending], 1)}
     for given, expected in cases.values():

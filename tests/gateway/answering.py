@@ -271,7 +271,7 @@ KINDS: dict[str, Kind] = {
     "no picture after all": Kind("api__get_no_picture", {}, "toolgen://answers/", "text/plain"),
     "404": Kind("api__get_missing", {}, "There is no pet 5.", ok=False),
     "422": Kind("api__get_refused_by_it", {}, "no such colour", "E17", ok=False),
-    "pending": Kind("api__buy", {}, "approval_required", "Nothing has been carried out", "call_", ok=False),
+    "pending": Kind("api__buy", {}, "approval_required", "The call has not been executed", "call_", ok=False),
     "refused": Kind("api__get_pet", {"secret": "x"}, "forbidden", "never", ok=False),
     "invalid": Kind("fn__point", {"x": "a"}, "validation", "/x", ok=False),
     "unknown": Kind("api__no_such", {}, "unknown_tool", ok=False),

@@ -244,10 +244,10 @@ class FakeGateway:
         return PEOPLE.get(credential)
 
     async def authenticate(self, credential: str) -> Principal | TokenRejected:
-        return PEOPLE.get(credential) or TokenRejected("nobody has this key")
+        return PEOPLE.get(credential) or TokenRejected("no principal has this key")
 
     def certified(self, value: str) -> Principal | TokenRejected:
-        return TokenRejected("nobody has this certificate")
+        return TokenRejected("no principal has this certificate")
 
     async def note_refusal(self, code: str, client: str) -> None:
         self.refusals.append((code, client))

@@ -173,7 +173,7 @@ async def test_an_end_that_nobody_read_is_told_to_an_equal_call_and_once_read_it
         for url in urls:
             said = text(await (await peer_of(Peer, url)).ask("tools/call", **ASKED))
             assert said.startswith('{"ok":true}')
-            assert f"This ran already as {call_id}, and was not made again" in said
+            assert f"This call already ran as {call_id}, and was not made again" in said
         async with http(urls[1]) as client:
             told = await at_rest(client, ASKED)
             assert (told["call_id"], told["meta"]["joined"], told["data"]) == (call_id, True, {"ok": True})
@@ -256,7 +256,7 @@ async def test_a_client_that_disconnects_finds_its_call_by_asking_again(
             await asyncio.sleep(0.01)
         said = text(await again.ask("tools/call", **MAIL))
         call_id = id_of(said)
-        assert said.startswith(f"deferred: the same call, {call_id}, waits already")
+        assert said.startswith(f"deferred: the same call, {call_id}, is already waiting")
         assert [one["call_id"] for one in known] == [call_id]
         assert id_of(text(await (await peer_of(OldPeer, urls[1])).ask("tools/call", **MAIL))) == call_id
         seen.answers.set()

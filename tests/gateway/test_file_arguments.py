@@ -288,7 +288,7 @@ async def test_files_are_for_who_sent_them_and_errors_say_what_to_do(tmp_path: P
             ({"base64": "??"}, "not valid base64"),
             ({"base64": base64.b64encode(bytes(65_537)).decode()}, "65536 bytes"),
             ({"uri": mine, "media_type": "image/jpeg"}, "are image/png"),
-            ({"uri": 5}, "uri of a file is a text"),
+            ({"uri": 5}, "uri of a file must be a text"),
         ):
             made = await called(http, "send_form", file=file)
             assert made["status"] == "refused", (file, made)

@@ -34,17 +34,17 @@ async def called(root: Path, name: Any, arguments: Any, more: Mapping[str, Any])
 @pytest.mark.parametrize(
     ("name", "arguments", "more", "where"),
     [
-        pytest.param(PET, {"petId": HALF}, {}, "/petId: holds half", id="a value"),
-        pytest.param(PET, {HALF: 1}, {}, "/a\\ud800b: the name holds half", id="a name"),
+        pytest.param(PET, {"petId": HALF}, {}, "/petId: contains half", id="a value"),
+        pytest.param(PET, {HALF: 1}, {}, "/a\\ud800b: the name contains half", id="a name"),
         pytest.param(PET, {"petId": 1, "x": {"y/z": [1, {HALF: 2}]}}, {}, "/x/y~1z/1/a\\ud800b: the name", id="deep"),
         pytest.param(
             PET, {"petId": 1, 5: 2}, {}, "/5: the name must be a text, and is a Python int", id="a name that is none"
         ),
         pytest.param(PET, {"petId": {1}}, {}, "/petId: JSON has no form for a Python set", id="a set"),
         pytest.param(PET, {"petId": 1, "x": b"1"}, {}, "/x: JSON has no form for a Python bytes", id="bytes"),
-        pytest.param("shop__query", {"sql": "SELECT ?", "parameters": [HALF]}, {}, "/parameters/0: holds", id="SQL"),
-        pytest.param("pets__" + HALF, {}, {}, "the name of the tool holds half", id="the tool"),
-        pytest.param(7, {}, {}, "the name of the tool is no text", id="a tool that is a number"),
+        pytest.param("shop__query", {"sql": "SELECT ?", "parameters": [HALF]}, {}, "/parameters/0: contains", id="SQL"),
+        pytest.param("pets__" + HALF, {}, {}, "the name of the tool contains half", id="the tool"),
+        pytest.param(7, {}, {}, "the name of the tool must be a text", id="a tool that is a number"),
         *(
             pytest.param(PET, {"petId": 1}, {what: given}, f"{what}: it {why}", id=f"{what}-{why[:5]}")
             for what in ("session", "connection", "client", "parent", "idempotency_key")

@@ -165,6 +165,6 @@ async def test_every_front_end_tells_of_what_is_missing(path: Path) -> None:
             message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
             result = (await client.post("/mcp", json=message, headers=KEY)).json()["result"]
             assert result["isError"] is False
-            assert "Some of it is missing" in result["content"][0]["text"]
+            assert "A part of the answer is missing" in result["content"][0]["text"]
             assert '{"issue":{"id":"1","secret":null}}' in result["content"][0]["text"]
             assert "structuredContent" not in result

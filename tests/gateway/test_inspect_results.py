@@ -169,7 +169,7 @@ async def _nothing(_gateway: Gateway, _seen: Upstream) -> None: ...
         ({"detector": "secrets", "kinds": ["email"]}, "finds no 'email'"),
         ({"detector": "secrets", "label": "two words"}, "is no label"),
         ("no_such_module.Finder", "there is no module"),
-        ("json.dumps", "is no detector"),
+        ("json.dumps", "is not a detector"),
     ],
 )
 def test_what_cannot_be_meant_stops_the_start(tmp_path: Path, detector: Any, message: str) -> None:

@@ -422,7 +422,7 @@ async def cancel(gateway: Gateway, call_id: str) -> object:
 async def expire(gateway: Gateway, call_id: str) -> object:
     known = await gateway.approvals.calls.own(call_id, gateway.principal("bot"))
     assert known is not None
-    error = Error(code="expired", message="its time is over")
+    error = Error(code="expired", message="it expired")
     if await gateway.approvals.calls.close(known, by="", verdict="expire", error=error) is None:
         raise StateUnavailableError("try again, answer again")
     return None

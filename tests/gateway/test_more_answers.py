@@ -166,7 +166,7 @@ async def test_the_largest_of_all_pages_is_had_in_one_call(tmp_path: Path) -> No
     assert envelope.data == [{"id": "i7", "size": 9, "secret": "[hidden]"}]
     assert "1 of 9 items that were read is shown." in data_text(envelope)
     (first,) = await answered(tmp_path, "list_linked", {"answer": {"where": ["size > 3"], "top": 1}})
-    assert "1 of 2 that fit, among 3 that were read is shown. There is more" in data_text(first)
+    assert "1 of 2 matching items among 3 that were read is shown. There is more" in data_text(first)
 
 
 async def test_what_is_hidden_is_hidden_from_conditions_too(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_what_is_hidden_is_hidden_from_conditions_too(tmp_path: Path) -> N
     [
         (
             {"fields": ["sise", "owner.name"]},
-            "answer.fields: none of these is in the answer, which has: id, size, secret",
+            "answer.fields: the answer has none of these; it has: id, size, secret",
         ),
         ({"sort": "-sise"}, "no item has 'sise'; paths of the items: id, size, secret"),
         ({"where": ["sise > 3"]}, "no item has 'sise'; paths of the items: id, size, secret"),

@@ -29,7 +29,7 @@ INSERT INTO orders VALUES (1, 1), (2, 3);
 """
 NOTE = "customers of\n your company"
 TOLD = "customers: customers of your company"
-SENTENCE = f"[Only a part of the rows is seen here. {TOLD}]"
+SENTENCE = f"[Only a part of the rows is shown here. {TOLD}]"
 COUNT = "SELECT count(*) AS n FROM customers"
 JOINED = "SELECT o.id FROM orders AS o WHERE o.customer_id IN (SELECT id FROM customers)"
 
@@ -174,7 +174,7 @@ async def test_every_front_end_has_the_note(tmp_path: Path) -> None:
     assert any(SENTENCE in block["text"] for block in mcp["result"]["content"])
 
 
-BOTH = f"[Only a part of the rows is seen here. {TOLD}; orders: orders of this year]"
+BOTH = f"[Only a part of the rows is shown here. {TOLD}; orders: orders of this year]"
 
 
 def calling_project(root: Path, **sources: Any) -> Path:

@@ -49,8 +49,7 @@ async def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
             assert (refused.error.code, refused.error.rule) == ("upstream_unavailable", "few")
             assert refused.error.retry_after_s is not None
             assert (
-                "what counts limits (Redis, or the process above the workers) cannot be reached"
-                in first.operations.ready()
+                "the counter of limits (Redis, or the supervisor process) cannot be reached" in first.operations.ready()
             )
             while not (noted := [entry for entry in audit_entries(first) if entry["event"] == "state"]):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

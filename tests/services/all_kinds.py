@@ -106,7 +106,7 @@ ASKED = Case(
     tool="api__create_order",
     arguments={"amount": 5},
     code="approval_required",
-    words=("Nothing has been carried out yet",),
+    words=("The call has not been executed yet",),
 )
 
 

@@ -1,4 +1,4 @@
-"""Assembly of a gateway: builds every object of a project in dependency order. No object is changed after it was built."""
+"""Assembly of a gateway: it builds every object of a project in dependency order. No object is changed after it was built."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class AssemblyOptions(Struct, frozen=True, kw_only=True):
 
 
 class _Base(Struct, frozen=True, kw_only=True):
-    """Objects that need nothing but the project: the record, the shared state, and the callers. `local` are this machine's pauses."""
+    """Objects that need only the project: the audit log, the shared state, and the callers. `local` are this machine's pauses."""
 
     settings: Settings
     manifest: Manifest
@@ -144,7 +144,8 @@ class _CallParts(Struct, frozen=True, kw_only=True):
 
 
 class _Execution(Struct, frozen=True, kw_only=True):
-    """Executors of calls. `make` creates those of another catalog, and `with_functions` adds the one of functions that a program gave."""
+    """Executors of calls. `make` creates those of another catalog, and `with_functions` adds the executor of functions that a program
+    added."""
 
     functions: Functions
     checks: OwnChecks | None

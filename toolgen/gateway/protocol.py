@@ -44,27 +44,27 @@ class Facade(Protocol):
 
     @property
     def callers(self) -> Callers:
-        """Lookup of callers."""
+        """Return the lookup of callers."""
 
     @property
     def tool_calls(self) -> Calls:
-        """Tools of the callers, and their calls."""
+        """Return the tools of the callers, and their calls."""
 
     @property
     def role_grants(self) -> RoleGrants:
-        """Roles that people give for some time."""
+        """Return the temporary roles."""
 
     @property
     def accounts(self) -> Accounts:
-        """Accounts that people link at upstream systems."""
+        """Return the accounts that people link at upstream systems."""
 
     @property
     def context(self) -> ContextCalls:
-        """Prompts and resources of the callers, and reads of them."""
+        """Return the prompts and resources of the callers, and reads of them."""
 
     @property
     def operations(self) -> Status:
-        """State of the process."""
+        """Return the state of the process."""
 
 
 class AgentGateway(Facade, Protocol):
@@ -75,11 +75,11 @@ class AgentGateway(Facade, Protocol):
 
     @property
     def entered(self) -> bool:
-        """True if the program opened the gateway."""
+        """Return True if the program opened the gateway."""
 
     @property
     def current(self) -> CurrentPolicy:
-        """The policy in force."""
+        """Return the policy in force."""
 
 
 class Project(Protocol):
@@ -107,19 +107,19 @@ class Administration(Facade, Project, Protocol):
     """
 
     def short_session(self) -> AbstractAsyncContextManager[object]:
-        """Opens the gateway for one command: calls are made and recorded; what others approved is left to a gateway that stays."""
+        """Open the gateway for one command: calls are made and recorded; calls that others approved are left to a running gateway."""
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """Return the request that a call would send, with secrets masked. Sends, counts and records nothing."""
 
     @property
     def pausing(self) -> PauseControl:
-        """Pauses of tools, sources and principals."""
+        """Return the pauses of tools, sources and principals."""
 
     @property
     def monitoring(self) -> Monitoring:
-        """Monitoring data of the running gateway."""
+        """Return the monitoring data of the running gateway."""
 
     @property
     def unknown_outcomes(self) -> UnknownOutcomes:
-        """Calls of which nobody knows whether they took effect."""
+        """Return the calls with an unknown outcome."""

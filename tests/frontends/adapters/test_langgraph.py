@@ -146,7 +146,7 @@ async def test_without_a_checkpointer_the_model_is_told_what_a_call_waits_for(tm
         (told,) = answers(await agent_of(gateway, [ASKED], keeps=False).ainvoke({"messages": "go"}))
         assert told.status == "error"
         assert str(told.content).startswith("approval_required: ")
-        assert "Nothing has been carried out yet" in str(told.content)
+        assert "The call has not been executed yet" in str(told.content)
         assert seen.requests == []
 
 

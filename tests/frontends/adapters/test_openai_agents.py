@@ -81,7 +81,7 @@ async def test_a_call_that_nobody_answers_in_time_says_so(tmp_path: Path) -> Non
     async with world(tmp_path) as (gateway, seen):
         (told,) = await ran(gateway, ASKED, wait_s=0)
         assert told.startswith("approval_required: ")
-        assert "Nothing has been carried out yet; call id call_" in told
+        assert "The call has not been executed yet; call id call_" in told
         assert seen.requests == []
 
 

@@ -164,7 +164,7 @@ def test_a_sensitive_value_was_shown_and_is_a_digest_on_the_page_of_the_call(sec
     assert answered(home, call_id) == 200
     page = story(home, call_id)
     assert "4711" not in page
-    assert "sensitive: a digest stands for it" in page
+    assert "sensitive: replaced by a digest" in page
     assert "sensitive values were shown, and are recorded as digests" in page
     assert "has sensitive values in it, and cannot be made again" in page
 

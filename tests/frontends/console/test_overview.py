@@ -66,8 +66,8 @@ def test_what_the_command_line_paused_an_admin_resumes(home: House) -> None:
         ({"kind": "tool", "name": "nothing__*"}, 400, "matches no tool"),
         ({"kind": "principal", "name": "bott"}, 400, "bot"),
         ({"kind": "source", "name": "x"}, 400, "there is no source"),
-        ({"kind": "everything", "name": "x"}, 400, "name one of them"),
-        ({"kind": "tool", "name": ""}, 400, "name one of them"),
+        ({"kind": "everything", "name": "x"}, 400, "name a principal, a source or tools"),
+        ({"kind": "tool", "name": ""}, 400, "name a principal, a source or tools"),
         ({"kind": "source", "name": "orders", "reason": "x" * 501}, 400, "more than 500"),
     ],
 )

@@ -269,7 +269,7 @@ def test_one_credential_for_several_schemes_is_refused(spec: Path) -> None:
 def test_several_principals_need_a_name(tmp_path: Path) -> None:
     with toolgen.Gateway.load(make_project(tmp_path)) as calls:
         assert calls.call("shop__list_tables", principal="bot").status == "ok"
-        with pytest.raises(ConfigError, match="say as whom with principal="):
+        with pytest.raises(ConfigError, match="name the caller with principal="):
             calls.call("shop__list_tables")
 
 

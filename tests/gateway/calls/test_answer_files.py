@@ -363,7 +363,7 @@ async def test_a_disk_that_takes_no_file_is_told_and_base64_stays_out(tmp_path: 
             if name not in SEEN:
                 assert not long_texts(answer), name
             if name == "bytes":
-                note = "this file is not here: it could not be written"
+                note = "this file is not available: it could not be written"
                 assert answer["data"] == {
                     "resource": {"media_type": "application/octet-stream", "size": len(OTHER), "note": note}
                 }

@@ -203,7 +203,7 @@ def test_a_form_that_can_be_meant_in_one_way_is_taken(sent: dict[str, Any], call
             "put owner inside arguments; owner is there too, with another value",
         ),
         ({"name": NAME, "args": {"owner": "a"}, "arguments": {"owner": "b"}}, "/args: is another name of arguments"),
-        ({"name": NAME, "arguments": "owner=octo"}, "/arguments: must be an object; it is text that is none"),
+        ({"name": NAME, "arguments": "owner=octo"}, "/arguments: must be an object; it is text that is not an object"),
         ({"name": NAME, "arguments": '{"owner": "a", "owner": "b"}'}, "two members of one name"),
         ({"name": NAME, "arguments": [REPO]}, "/arguments: must be an object; it is an array"),
         ({"name": NAME, "args": 5}, "/args: must be an object; it is a number"),
@@ -213,7 +213,7 @@ def test_a_form_that_can_be_meant_in_one_way_is_taken(sent: dict[str, Any], call
         ({"owner": "octo"}, "(you sent owner)"),
         (
             {"name": NAME, "arguments": {"name": "gh__other", "arguments": REPO}},
-            "/arguments: holds name, arguments, as run_tool does itself; put the arguments of gh__get_repo directly inside arguments",
+            "/arguments: contains name, arguments, like run_tool itself; put the arguments of gh__get_repo directly inside arguments",
         ),
         (
             {"name": "gh__create_repo", "arguments": {"name": "my-repo", "arguments": {"private": True}}},

@@ -121,7 +121,7 @@ async def test_a_token_is_stable_and_its_value_is_sent_where_the_policy_says(tmp
         ([BACK], "orders__send_mail", {"to": "<card:1>"}, "does not give this tool"),
         ([BACK], "orders__delete_order", {"id": "<email:1>"}, "does not give this tool"),
         ([{**BACK, "to": ["user"]}], "orders__send_mail", {"to": "<email:1>"}, "does not give this tool"),
-        ([BACK], "orders__send_mail", {"to": "<email:9>"}, "stands for nothing"),
+        ([BACK], "orders__send_mail", {"to": "<email:9>"}, "has no value"),
         ([BACK], "orders__send_mail", {"to": "<email:1>" * 1001}, "more than 1,000 tokens"),
     ],
 )

@@ -188,15 +188,15 @@ def odd(value: Callable[[int], int]) -> int:
         (rows, {}, "rows yields"),
         (starred, {}, "values has no name"),
         (odd, {}, "odd: "),
-        (print, {}, "this builtin_function_or_method is no tool .give a function"),
-        (int, {}, "the class int is no tool"),
-        ([pay], {}, "this list is no tool .add its tools one by one, or name it"),
-        (SimpleNamespace(list_tools=pay, secret="canary"), {}, "this SimpleNamespace is no tool .add its tools"),
-        (SimpleNamespace(name="pay", parameters={}), {}, "this SimpleNamespace is no tool .give a function"),
-        (pay, {"name": "search tools"}, "is no tool's name"),
-        (pay, {"name": "x" * 60}, "is no tool's name"),
+        (print, {}, "this builtin_function_or_method is not a tool .give a function"),
+        (int, {}, "the class int is not a tool"),
+        ([pay], {}, "this list is not a tool .add its tools one by one, or name it"),
+        (SimpleNamespace(list_tools=pay, secret="canary"), {}, "this SimpleNamespace is not a tool .add its tools"),
+        (SimpleNamespace(name="pay", parameters={}), {}, "this SimpleNamespace is not a tool .give a function"),
+        (pay, {"name": "search tools"}, "is not a valid tool name"),
+        (pay, {"name": "x" * 60}, "is not a valid tool name"),
         (pay, {"effect": "reads"}, "'reads' is not read, write or destructive"),
-        (lambda: 1, {}, "<lambda> is no tool's name"),
+        (lambda: 1, {}, "<lambda> is not a valid tool name"),
     ],
 )
 async def test_what_cannot_be_a_tool_is_refused_in_words(
@@ -257,7 +257,7 @@ async def test_a_tool_of_another_framework_is_taken_as_it_is_and_governed(
         assert "added__find" not in names(gateway)  # the policy has no rule for what destroys
         with pytest.raises(ConfigError, match="there is a tool added__lookup already"):
             await gateway.tools.add(made())
-        with pytest.raises(ConfigError, match="added__a b is no tool's name"):
+        with pytest.raises(ConfigError, match="added__a b is not a valid tool name"):
             await gateway.tools.add(made("a b") if made is _of_langchain else made(), name="a b")
         found = await said(gateway, "added__lookup", {"text": "a", "limit": 2})
         failed = await gateway.call("added__lookup", {"text": "none"}, principal="bot")
@@ -400,8 +400,8 @@ async def test_a_function_that_is_another_by_now_is_not_there_and_that_is_said(t
 @pytest.mark.parametrize(
     ("module", "function", "reason"),
     [
-        ("os", "system", "is in no package"),
-        ("tests.gateway.catalog.test_runtime_tools", "pay", "is in no package"),
+        ("os", "system", "is not in a package"),
+        ("tests.gateway.catalog.test_runtime_tools", "pay", "is not in a package"),
         ("OWN", "tool_of_another", "has no function"),
         ("OWN", "missing", "has no function"),
         ("OWN", "BEGUN", "has no function"),

@@ -356,8 +356,8 @@ async def test_whoever_had_the_three_listed_keeps_them_when_an_edit_shortens_the
 @pytest.mark.parametrize(
     ("query", "note"),
     [
-        ("how do I do that", "these words say nothing of a tool"),
-        ("???", "these words say nothing of a tool"),
+        ("how do I do that", "these words do not describe a tool"),
+        ("???", "these words do not describe a tool"),
         ("xylophone", "no tool has these words"),
         ("find a pet " * 1_000, "only the first 1000 characters"),
         ("find a pet", ""),

@@ -24,7 +24,7 @@ from toolgen.gateway.metrics import status
 from toolgen.gateway.state.shared_state import Shared
 from toolgen.state.pauses import SharedPauses
 
-UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"
+UNCOUNTED = "the counter of limits (Redis, or the supervisor process) cannot be reached"
 LIMIT = {"id": "few", "per": ["principal"], "rate": "1000/h"}
 
 
@@ -63,7 +63,7 @@ async def test_a_gateway_is_not_ready_while_every_call_is_refused_for_want_of_it
                 assert await code_of(gateway) == "upstream_unavailable"
                 assert UNCOUNTED in gateway.operations.ready()
                 assert not set(gateway.operations.warnings()) & set(gateway.operations.ready())
-                await until(lambda: "not ready, no call is taken: what is paused cannot be read" in caplog.text)
+                await until(lambda: "not ready, no call is accepted: what is paused cannot be read" in caplog.text)
             server.start()
             # What counts limits is found again by the next call that asks it, or by its own beat.
             await until(lambda: gateway.operations.ready() == ())
@@ -190,7 +190,7 @@ async def test_a_record_that_cannot_be_written_any_more_is_noticed_without_a_cal
             record.rename(tmp_path / "elsewhere")
             record.write_text("in the way", encoding="utf-8")
             await until(lambda: gateway.operations.ready() != ())
-            await until(lambda: "not ready, no call is taken: the audit log" in caplog.text)
+            await until(lambda: "not ready, no call is accepted: the audit log" in caplog.text)
             assert await code_of(gateway) == "audit_unavailable"
             record.unlink()
             os.rename(tmp_path / "elsewhere", record)

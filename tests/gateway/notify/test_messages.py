@@ -111,7 +111,7 @@ def test_slack_is_given_a_text_blocks_and_a_link() -> None:
         ),
         (ended("approval_denied", closed_by="ann"), "approval_decided", "A call was denied"),
         (ended("expired"), "approval_expired", "A call was not approved in time, or something has changed since"),
-        (ended("cancelled"), "approval_withdrawn", "A call was taken back by its caller"),
+        (ended("cancelled"), "approval_withdrawn", "A call was withdrawn by its caller"),
     ],
 )
 def test_each_event_has_a_title_and_says_who(known: Invocation, event: NotifyEvent, title: str) -> None:

@@ -13,7 +13,7 @@ from toolgen.gateway.operations.call_reports import CallReports
 from toolgen.pipeline.middleware import CallerConnection
 
 CODED = base64.b64encode(b"\0" + random.Random(1).randbytes(5_000)).decode()
-NOTE = "the whole answer says where it is read"
+NOTE = "the whole answer has its URI"
 PLACE = {"resource": {"media_type": "application/octet-stream", "size": 5_001, "note": NOTE}}
 
 

@@ -96,7 +96,7 @@ async def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(tmp_p
         asked = await peer.ask("tools/call", **MAIL)
         call_id = await waiting(gateway)
         said = text(asked)
-        assert said.startswith("approval_required: a person with the role user has to agree to this call (ask in #ops)")
+        assert said.startswith("approval_required: a person with the role user has to approve this call (ask in #ops)")
         assert f"{RESULT} with call_id {call_id} reads its end" in said
         assert "toolgen" not in said  # no command, and none that approves
         assert text(await read(peer, call_id=call_id, wait_s=0)) == said

@@ -77,7 +77,7 @@ def test_a_row_says_who_set_a_value_and_where_a_digest_stands_for_one() -> None:
     rows = argument_rows({"a": {"b": Concealed("hmac-sha256:00"), "c": "x" * 99}, "d": 1}, None, ["a.c", "d"])
     assert {row.name: row.about for row in rows} == {
         "d": "set by the gateway",
-        "a.b": "sensitive: a digest stands for it",
+        "a.b": "sensitive: replaced by a digest",
         "a.c": "99 characters; set by the gateway",
     }
 

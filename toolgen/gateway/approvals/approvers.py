@@ -1,4 +1,4 @@
-"""Approvers of calls that wait: by role, by rule, after an escalation, and never twice or for a call of their own."""
+"""Approvers of waiting calls: by role, by rule, and after an escalation; nobody approves twice, or approves their own calls."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def counted(policy: Policy, votes: Sequence[ApprovalVote]) -> tuple[ApprovalVote
 
 def _left(policy: Policy, vote: ApprovalVote) -> tuple[str, ...]:
     if vote.by.partition(":")[0] in policy.credentials.issuers:
-        return vote.roles  # what their token said then is all there is
+        return vote.roles  # the token's statement at that time is the only source
     person = policy.principals.get(vote.by)
     return () if person is None else tuple(role for role in vote.roles if role in person.roles)
 
@@ -85,7 +85,7 @@ def _for(need: Requirement, others: frozenset[str], votes: Sequence[ApprovalVote
 
 
 def in_words(needs: Sequence[Requirement]) -> str:
-    """Approvers in words: `a person with the role ops`, `2 people with the role lead or ops`."""
+    """Return approvers as text: `a person with the role ops`, `2 people with the role lead or ops`."""
     return " and ".join(
         f"{'a person' if need.quorum == 1 else f'{need.quorum} people'} with the role {' or '.join(need.roles)}"
         for need in needs

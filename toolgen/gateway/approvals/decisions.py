@@ -1,4 +1,4 @@
-"""Decisions about calls that wait for a person: who may decide, when it counts, and that each is on record before it does."""
+"""Decisions about calls that wait for a person: who may decide, and when a decision counts. It is recorded before it takes effect."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ _AGAIN_S = 0.05
 _AT_CLIENT = DecisionOptions(channel="mcp")
 _UNANSWERED = Error(
     code="cancelled",
-    message="a person has to agree to this call; the person at the client was asked and gave no answer, and the policy names nobody else",
-    suggestion="make it again if the user wants it; a reviewer can name under approvals: in the policy who else may agree",
+    message="a person has to approve this call; the person at the client was asked and gave no answer, and the policy lists no approvers",
+    suggestion="make it again if the user wants it; a reviewer can list approvers under approvals: in the policy",
 )
 Found = TypeVar("Found")
 
 
 class Approvals:
-    """Decisions of people about calls that wait for them, and everything beside it that front ends ask of kept calls.
+    """Decisions of people about calls that wait for them, and everything else that front ends need of stored calls.
 
-    `current` is the policy in force: an answer counts only under the policy it was asked under. `calls` are the calls of every kind that
-    are kept, `background` those that go on without their callers, and `grants` the answers that count for later calls. `departed` are
-    clients that left before they were answered.
+    `current` is the policy in force: an answer counts only under the policy it was asked under. `calls` are the stored calls of every kind,
+    `background` those that continue without their callers, and `grants` the answers that count for later calls. `departed` are clients that
+    disconnected before they were answered.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Approvals:
         )
 
     async def waiting(self) -> tuple[Invocation, ...]:
-        """All calls that wait for an answer, the oldest first, for those who may review what waits."""
+        """Return all calls that wait for an answer, the oldest first, for those who may review them."""
         found, now = await self.calls.store.unfinished(), await self.calls.store.now()
         return tuple(item for item in found if item.status == "pending" and not is_expired(item, now))
 
@@ -94,9 +94,9 @@ class Approvals:
         principal: Principal,
         terms: DecisionOptions = AS_ASKED,
     ) -> Invocation | Error:
-        """Answer for a call, with `terms`. A denial ends it, and so does a change since it was requested; it is approved once enough
-        people agreed. The record has the channel of the answer and digests of the displayed request. A refused answer is recorded, and
-        has no effect.
+        """Answer for a call, with `terms`. A denial ends it, and so does a change since it was requested; it is approved once enough people
+        agreed. The audit log has the channel of the answer and digests of the displayed request. A refused answer is recorded, and has no
+        effect.
 
         Raises `AuditError` if the answer cannot be recorded (then it has no effect), and `StateError`.
         """
@@ -110,15 +110,13 @@ class Approvals:
         elif known is None or (known.kind != "approval" and not known.approval.votes):
             found = Error(code="not_found", message="no call with this id waits for an answer")
         elif self._concerned(principal, known):
-            found = Error(code="forbidden", message="nobody answers for a call of their own, or one made for them")
+            found = Error(code="forbidden", message="you cannot approve your own call, or one made for you")
         elif not (roles := self._roles(principal, known, await self.calls.store.now())) and known.status == "pending":
             found = Error(code="forbidden", message=f"this call takes {in_words(known.approval.needs)}")
         elif known.kind != "approval":  # approved before, and it waits for its user's device now
-            found = Error(code="conflict", message="this call waits for no answer any more")
+            found = Error(code="conflict", message="this call does not wait for an answer any more")
         elif not approve and (terms.arguments is not None or terms.remember is not None):
-            found = Error(
-                code="validation", message="a call that is denied has no other arguments, and is not remembered"
-            )
+            found = Error(code="validation", message="a denial takes no other arguments, and is not remembered")
         elif approve:
             found = await self._approve(known, ApprovalVote(by=principal.id, roles=roles, at=0.0), note, terms)
         else:
@@ -175,7 +173,7 @@ class Approvals:
         return shown_to_caller(known, kept_call(known, compiled_policy), compiled_policy)
 
     async def shown_to_approver(self, known: Invocation) -> ApprovalView:
-        """A waiting call for those who may answer for it."""
+        """Return a waiting call as its approvers see it."""
         compiled_policy = self.current.compiled_policy
         return await shown_to_approver(known, kept_call(known, compiled_policy), compiled_policy)
 
@@ -186,7 +184,7 @@ class Approvals:
         else:
             shown = await self.shown_to_approver(known)
         if terms.shown and terms.shown != shown.digest:
-            message = "the request that would be sent is not the one that you were shown"
+            message = "the request has changed since you were shown it"
             return Error(code="conflict", message=message, suggestion="look at it again")
         said = {"note": note, "channel": terms.channel, "shown": dict(shown.recorded)}
         return {name: item for name, item in said.items() if item}
@@ -206,7 +204,7 @@ class Approvals:
         return closed or too_late(await self.calls.current_of(known.id) or known)
 
     async def _over(self, known: Invocation) -> Error | None:
-        """Why no answer for a call counts any more; one that is stale ends here."""
+        """Return the reason why answers for a call do not count any more; a stale call ends here."""
         if known.kind != "approval" or known.status != "pending":
             return too_late(known)
         if reason := expiry_reason(known, await self.calls.store.now(), self.current.compiled_policy):
@@ -222,13 +220,13 @@ class Approvals:
             return over
         if terms.digest and terms.digest != known.digest:
             return Error(
-                code="conflict", message="this is not the call that you were shown", suggestion="look at it again"
+                code="conflict", message="the call has changed since you were shown it", suggestion="look at it again"
             )
         if known.approval.original is not None and not terms.digest:
-            suggestion = "look at it again, and answer with its digest"
+            suggestion = "read it again, and answer with its digest"
             return Error(
                 code="conflict",
-                message="an approver changed its arguments since it was asked for",
+                message="an approver changed its arguments after the request",
                 suggestion=suggestion,
             )
         said = await self._answered(known, note, terms)
@@ -267,13 +265,15 @@ class Approvals:
         compiled_policy = self.current.compiled_policy
         votes = () if terms.arguments is not None else counted(compiled_policy.policy, kept.approval.votes)
         if compiled_policy.identity.concerns(vote.by, [one.by for one in votes]):
-            return Error(code="conflict", message="you have answered for this call already; it takes somebody else")
+            return Error(
+                code="conflict", message="you have answered for this call already; another person has to answer"
+            )
         held = await self.calls.hold_current(kept)
         if held is None:
             return None
         now = await self.calls.store.now()
         votes = (*votes, msgspec.structs.replace(vote, at=now))
-        # Without a role it is the person at the caller's own client, who answers alone.
+        # A vote without a role is from the person at the caller's own client, whose answer is sufficient.
         enough = not vote.roles or met(
             wanted.approval.needs, votes, escalated_to(compiled_policy.policy, kept.asked, now)
         )
@@ -302,7 +302,7 @@ class Approvals:
         return done
 
     async def _granted(self, known: Invocation, terms: Remember) -> Invocation:
-        """The approved call, with the grant that it brought: where enough of those who agreed did so on the same terms."""
+        """Return the approved call with its grant, if enough people agreed on the same terms."""
         call = kept_call(known, self.current.compiled_policy)
         if call is None:
             return known
@@ -334,7 +334,7 @@ class Approvals:
         return None
 
     def _roles(self, principal: Principal, known: Invocation, now: float) -> tuple[str, ...]:
-        """Which of its roles a principal may answer for a call with."""
+        """Return the roles of a principal in which it may answer for a call."""
         return tuple(sorted(principal.roles & open_roles(self.current.compiled_policy.policy, known, now)))
 
     async def _note_refused(self, call_id: str, principal: Principal, known: Invocation | None, error: Error) -> None:

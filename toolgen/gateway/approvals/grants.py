@@ -1,4 +1,4 @@
-"""Grants of approvers: an answer that counts for later calls too, for some time. Each is on record before it counts, as is each use."""
+"""Standing approvals: an answer that counts for later calls too, for some time. Each is recorded before it counts, and so is each use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from toolgen.state.invocations import ApprovalVote, Invocation, Remember
 __all__ = ["MAX_EACH", "MAX_GRANTS", "ApprovalGrants", "grant_json", "remembered"]
 
 MAX_EACH = 20
-"""Grants in force for one principal and tool."""
+"""Maximum number of grants in force for one principal and tool."""
 MAX_GRANTS = 500
 _TRIES = 100
 _logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ def remembered(grant_request: GrantRequest, known: Invocation, policy: Policy) -
     """Return the grant that an approver requests within the bounds of the policy, or an error if the policy does not allow it."""
     bounds = policy.approval.remember
     if bounds is None:
-        message, suggestion = "the policy lets an answer count for one call alone", "approvals.remember allows more"
+        message, suggestion = "the policy lets an answer count for one call only", "approvals.remember allows more"
         return Error(code="forbidden", message=message, suggestion=suggestion)
     if grant_request.seconds is None and grant_request.calls is None and not grant_request.session:
         return Error(code="validation", message="remember: takes for, calls or session, or several of them")
@@ -50,9 +50,9 @@ def remembered(grant_request: GrantRequest, known: Invocation, policy: Policy) -
         message = f"the policy lets an answer be remembered for {bounds.max_s:g}s and {bounds.max_calls} calls at most"
         return Error(code="forbidden", message=message)
     if grant_request.any_arguments and not bounds.any_arguments:
-        return Error(code="forbidden", message="the policy lets an answer count for these same arguments alone")
+        return Error(code="forbidden", message="the policy lets an answer count for the same arguments only")
     if grant_request.session and not known.session:
-        return Error(code="validation", message="this call belongs to no session that could be remembered")
+        return Error(code="validation", message="this call belongs to no session")
     return Remember(
         seconds=seconds, calls=calls, session=grant_request.session, any_arguments=grant_request.any_arguments
     )
@@ -112,14 +112,14 @@ class ApprovalGrants:
         try:
             used = await self._found(question)
         except StateError as fault:
-            _logger.error("grants were not asked: %s", fault)  # noqa: TRY400 - it says all there is
+            _logger.error("grants cannot be read: %s", fault)  # noqa: TRY400 - it says all there is
             return False
         if used is not None:
             await self._record_use(used, question)
         return used is not None
 
     async def _found(self, question: Question) -> CallGrant | None:
-        """The grant that covers a call, with the call counted."""
+        """Return the grant that covers a call, with the call counted."""
         call = question.call
         async with self._counting:
             for grant in await self.store.of(_group(call.principal.id, call.tool.name)):
@@ -171,7 +171,7 @@ class ApprovalGrants:
         return tuple(one for one in found if self._stands(one) and (principal is None or self._may_end(principal, one)))
 
     async def end(self, grant_id: str, principal: Principal) -> CallGrant | Error:
-        """Ends a grant, for every gateway at once, once that is on record. What is refused is on record too, and has no effect.
+        """End a grant, for every gateway at once, after it was recorded. A refusal is recorded too, and has no effect.
 
         Raises `AuditError` and `StateError`.
         """
@@ -191,7 +191,8 @@ class ApprovalGrants:
         return error
 
     def _may_end(self, principal: Principal, grant: CallGrant) -> bool:
-        """Return True if a principal may end a grant, in its own name: it agreed to it, or could have, and it is not for its own calls."""
+        """Return True if a principal may end a grant, in its own name: it approved it, or could have, and the grant is not for its own
+        calls."""
         compiled_policy = self._current.compiled_policy
         if principal.on_behalf_of is not None:
             return False
@@ -240,7 +241,7 @@ class ApprovalGrants:
 
 
 def grant_json(grant: CallGrant) -> dict[str, Any]:
-    """A grant as it is listed and recorded. Times are RFC 3339."""
+    """Return a grant in its listed and recorded form. Times are RFC 3339."""
     user = grant.principal.on_behalf_of
     shown: dict[str, Any] = {
         "kind": "approval",
@@ -264,7 +265,7 @@ def grant_json(grant: CallGrant) -> dict[str, Any]:
 
 
 def people(votes: Sequence[ApprovalVote]) -> list[str]:
-    """People that agreed."""
+    """Return the people who approved."""
     return [vote.by for vote in votes]
 
 

@@ -1,4 +1,4 @@
-"""JSON of the calls that wait, for approvers: who asks for what, the arguments and the request as they would be sent, and both as rows."""
+"""JSON of waiting calls for approvers: the caller, the tool, and the arguments and the request as they would be sent, both also as rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["listed"]
 
 
 async def listed(approvals: Approvals, found: Iterable[Invocation]) -> list[dict[str, object]]:
-    """The calls as approvers are shown them, each with `request` or `refusal`, and `rows`. Times are RFC 3339."""
+    """Return the calls as approvers see them, each with `request` or `refusal`, and `rows`. Times are RFC 3339."""
     return [await _approval_json(approvals, known) for known in found]
 
 

@@ -30,7 +30,7 @@ _STORM_RETRY_S = 30.0
 _logger = logging.getLogger(__name__)
 
 
-_UNKEPT = unavailable("a person would have to agree to this call, and where such calls are kept cannot be reached now")
+_UNKEPT = unavailable("a person has to approve this call, and the store of waiting calls cannot be reached now")
 
 
 class ApprovalRequests:
@@ -47,7 +47,7 @@ class ApprovalRequests:
             return Refused(
                 error=Error(
                     code="validation",
-                    message=f"a person has to read these arguments, and {size} bytes are too many (most: {MAX_ARGUMENTS_SIZE})",
+                    message=f"a person has to read these arguments, and {size} bytes are too many (maximum: {MAX_ARGUMENTS_SIZE})",
                     suggestion="make several calls with smaller arguments",
                     rule=question.rule,
                 )
@@ -93,7 +93,7 @@ class ApprovalRequests:
         self._calls.news.announce()
 
     async def waiting(self) -> ApprovalCounts:
-        """Number of calls that wait for a person, and the age of the oldest. Raises `StateError`."""
+        """Return the number of calls that wait for a person, and the age of the oldest. Raises `StateError`."""
         asked = [known.asked for known in await self._calls.store.unfinished() if known.status == "pending"]
         oldest_s = max(0.0, await self._calls.store.now() - min(asked)) if asked else 0.0
         return ApprovalCounts(waiting=len(asked), oldest_s=oldest_s)

@@ -1,4 +1,4 @@
-"""Roles for some time: who asks for one and who agrees, that each is on record before it counts, and that every worker goes by it."""
+"""Temporary roles: requests and approvals, each recorded before it counts, and the given roles in every worker."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ MAX_EACH = 20
 MAX_GRANTS = 500
 MAX_REASON_LENGTH = 500
 ASKED_S = 3600.0
-"""How long one that takes two people waits for the second."""
+"""Time that a request for a role that needs two people waits for the second."""
 POLL_S = 0.2
-"""How often a worker looks."""
+"""Time between two reads of the grants by a worker."""
 FRESH_S = 0.8
-"""For how long roles are gone by while it cannot be read whether they still are."""
+"""Time for which the last known roles count while grants cannot be read."""
 _TRIES = 20
 _logger = logging.getLogger(__name__)
 _FORBIDDEN = Error(
     code="forbidden",
-    message="the policy does not let this principal give that role to that one, for so long",
-    suggestion="role_grants in the policy says who may give which role to whom",
+    message="the policy does not let this principal give this role to that principal for this duration",
+    suggestion="role_grants in the policy lists who may give which role to whom",
 )
-_NOT_FOUND = Error(code="not_found", message="no grant with this id is in force, or waits")
+_NOT_FOUND = Error(code="not_found", message="no grant with this id is in force or waiting")
 
 
 class RoleWish(Struct, frozen=True, kw_only=True):
-    """The role that `to` is to have for so many seconds, and why."""
+    """Request of a role for the principal `to`, for so many seconds, with the reason."""
 
     role: str
     to: str
@@ -73,7 +73,7 @@ class RoleGrants:
         self._due, self._heard = 0.0, -1e9
         self._reading = asyncio.Lock()  # so that an older state never replaces a newer one
         self._task: asyncio.Task[None] | None = None
-        self.trouble = FaultLog(clock, "roles that were given for some time cannot be read, and nobody has them")
+        self.trouble = FaultLog(clock, "temporary roles cannot be read, and are not in force")
 
     async def start(self) -> None:
         """Read the grants, and continue to read them."""
@@ -86,7 +86,7 @@ class RoleGrants:
             await cancel(self._task)
 
     async def look(self) -> None:
-        """Reads them once, for a command that opens nothing else."""
+        """Read the grants once, for a command that opens nothing else."""
         try:
             await self.refresh()
         finally:
@@ -105,7 +105,7 @@ class RoleGrants:
         try:
             async with self._reading:
                 now = await self.store.now()
-                # In this order: a change in between is reported the next time.
+                # In this order, so that a change in between is reported the next time.
                 if await self.store.changed() or now >= self._due or self._seen is not self._current.compiled_policy:
                     await self._read(now)
         except StateError as error:
@@ -153,7 +153,7 @@ class RoleGrants:
         )
         await self._record(grant, "role_grant", by=principal.id, status="pending" if grant.waits else "ok")
         if not await self.store.add(grant, each=MAX_EACH, total=MAX_GRANTS):
-            full = Error(code="rate_limited", message="too many roles were given for some time already")
+            full = Error(code="rate_limited", message="too many temporary roles are in force already")
             await self._record(grant, "role_grant_end", by="", status="refused", code=full.code)
             return full
         did = "asked for a role of" if grant.waits else "gave a role to"
@@ -162,7 +162,7 @@ class RoleGrants:
         return grant
 
     def _asked(self, grant_request: RoleWish, principal: Principal) -> RoleGrantRule | Error:
-        """The rule by which a role may be given, one that takes one person first; or why it may not."""
+        """Return the rule that permits giving a role, preferring one that needs one person; or the reason for a refusal."""
         if principal.on_behalf_of is not None:
             return _FORBIDDEN
         own, themselves = self._own(principal.id, principal.roles), self._same(principal.id, grant_request.to)
@@ -177,9 +177,9 @@ class RoleGrants:
         if not fitting:
             return _FORBIDDEN
         if grant_request.seconds < 1:
-            return Error(code="validation", message="a role is given for at least 1s")
+            return Error(code="validation", message="the duration of a role is at least 1s")
         if not reason_in(grant_request.reason) or len(grant_request.reason) > MAX_REASON_LENGTH:
-            message = f"a reason is needed that a reader can see, of at most {MAX_REASON_LENGTH} characters"
+            message = f"a reason with visible characters is needed, of at most {MAX_REASON_LENGTH} characters"
             return Error(code="validation", message=message)
         entry = self._current.compiled_policy.policy.principals.get(grant_request.to)
         if entry is not None and grant_request.role in entry.roles:
@@ -187,7 +187,7 @@ class RoleGrants:
         return min(fitting, key=lambda rule: rule.break_glass)
 
     async def decide(self, grant_id: str, *, approve: bool, principal: Principal) -> RoleGrant | Error:
-        """The second person's answer to one that takes two. Raises as `ask`."""
+        """Record the second person's answer to a request that needs two people. Raises as `ask`."""
         for _ in range(_TRIES):
             known = await self.store.get(grant_id)
             error = self._unanswerable(known, principal)
@@ -210,21 +210,23 @@ class RoleGrants:
                 )  # fmt: skip
                 await self.refresh()
                 return kept
-        return Error(code="conflict", message="somebody else is answering")
+        return Error(code="conflict", message="another person is answering now")
 
     def _unanswerable(self, known: RoleGrant | None, principal: Principal) -> Error | None:
-        """Why this principal may not be the second person, if it may not."""
+        """Return the reason why this principal may not be the second person, if there is one."""
         if principal.on_behalf_of is not None or known is None or known.ended:
             return _NOT_FOUND if principal.on_behalf_of is None else _FORBIDDEN
         rule = self._standing(known)
         if rule is None or rule.by.isdisjoint(self._own(principal.id, principal.roles)):
             return _FORBIDDEN
         if self._same(principal.id, known.asked_by) or self._same(principal.id, known.to):
-            return Error(code="forbidden", message="it takes another person than who asked, or is to have the role")
-        return None if known.waits else Error(code="conflict", message="this grant waits for no answer")
+            return Error(
+                code="forbidden", message="the second person must not be the one who asked or who gets the role"
+            )
+        return None if known.waits else Error(code="conflict", message="this grant does not wait for an answer")
 
     async def end(self, grant_id: str, principal: Principal) -> RoleGrant | Error:
-        """Takes a role back, in every gateway, once that is on record. Raises as `ask`."""
+        """Revoke a role in every gateway, after it was recorded. Raises as `ask`."""
         for _ in range(_TRIES):
             known = await self.store.get(grant_id)
             if known is None or known.ended:
@@ -233,10 +235,10 @@ class RoleGrants:
                 return await self._refused(_FORBIDDEN, principal, {"id": grant_id})
             if (ended := await self._end(known, by=principal.id, code="cancelled")) is not None:
                 return ended
-        return Error(code="conflict", message="somebody else is changing this grant")
+        return Error(code="conflict", message="another person is changing this grant now")
 
     def may_give(self, principal: Principal) -> bool:
-        """Return True if a principal could give any role, or agree to one."""
+        """Return True if a principal could give any role, or approve one."""
         own = self._own(principal.id, principal.roles)
         rules = self._current.compiled_policy.policy.role_grants
         return principal.on_behalf_of is None and any(not rule.by.isdisjoint(own) for rule in rules)
@@ -247,7 +249,7 @@ class RoleGrants:
         return tuple(grant for grant in found if principal is None or self._may_end(grant, principal))
 
     def _may_end(self, grant: RoleGrant, principal: Principal) -> bool:
-        """People that may end it: who asked, agreed or has it, and who may give it."""
+        """Return True for people who may end a grant: those who asked, approved or have it, and those who may give it."""
         if principal.on_behalf_of is not None:
             return False
         if principal.id in {grant.to, grant.asked_by, grant.agreed_by}:
@@ -322,7 +324,7 @@ class RoleGrants:
 
 
 def role_grant_json(grant: RoleGrant) -> dict[str, Any]:
-    """A role for some time as it is listed and recorded. Times are RFC 3339."""
+    """Return a temporary role in its listed and recorded form. Times are RFC 3339."""
     shown: dict[str, Any] = {
         "kind": "role",
         "id": grant.id,

@@ -1,4 +1,4 @@
-"""On which terms an approver says yes: as it was asked, or with other arguments."""
+"""Terms of an approval: the call as it was requested, or with other arguments."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MAX_ARGUMENTS_SIZE = 65_536
 
 
 class GrantRequest(Struct, frozen=True, kw_only=True):
-    """For which later calls an answer is to count: for so many seconds, and so many calls (None: as the policy bounds them), in this
-    session alone, whatever their arguments."""
+    """Later calls that an answer covers: for so many seconds, and so many calls (None: the bounds of the policy), only in this session,
+    with any arguments."""
 
     seconds: float | None = None
     calls: int | None = None
@@ -73,8 +73,8 @@ async def edited(
     if sends_files(call.tool) and not _of_the_same_files(call, known.arguments):
         return Error(
             code="forbidden",
-            message="a file of the arguments is not one that the call was made with",
-            suggestion="leave files as they are, or out",
+            message="a file of the arguments was not in the original call",
+            suggestion="keep the files as they are, or remove them",
         )
     call = msgspec.structs.replace(
         call, restored=known.restored, id=known.id, idempotency_key=known.idempotency_key, approval=""
@@ -141,7 +141,9 @@ def _strictest(needs: Sequence[Requirement]) -> tuple[Requirement, ...]:
 
 def _too_long(arguments: JsonObject) -> str:
     size = len(encode(arguments))
-    return f"{size} bytes of arguments are too many (most: {MAX_ARGUMENTS_SIZE})" if size > MAX_ARGUMENTS_SIZE else ""
+    return (
+        f"{size} bytes of arguments are too many (maximum: {MAX_ARGUMENTS_SIZE})" if size > MAX_ARGUMENTS_SIZE else ""
+    )
 
 
 def _without_bound(known: Invocation, arguments: JsonObject) -> JsonObject | Error:
@@ -157,9 +159,7 @@ def _without_bound(known: Invocation, arguments: JsonObject) -> JsonObject | Err
             inner[name] = inner = dict(below)
         else:
             if last in inner and inner.pop(last) != (was or {}).get(last):
-                return Error(
-                    code="forbidden", message=f"the gateway sets '{path}' for this caller, and nobody else does"
-                )
+                return Error(code="forbidden", message=f"only the gateway sets '{path}' for this caller")
     return given
 
 
@@ -170,7 +170,9 @@ def _inner(value: Json, names: Sequence[str]) -> dict[str, Any] | None:
 
 
 def too_late(known: Invocation) -> Error:
-    """Nothing comes of another answer."""
+    """Return the refusal of a late answer."""
     over = known.status != "pending"
-    message = "this call waits for no answer any more" if over else "somebody else is answering for this call"
+    message = (
+        "this call does not wait for an answer any more" if over else "another person is answering for this call now"
+    )
     return Error(code="conflict", message=message)

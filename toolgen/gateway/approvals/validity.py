@@ -21,7 +21,7 @@ def expiry_reason(known: Invocation, now: float, compiled_policy: CompiledPolicy
     """Return the reason why an answer for this call can no longer count, or "" if it can."""
     if is_expired(known, now):
         missing = "no account was linked" if known.kind == "account" else "nobody answered"
-        return f"{missing} for this call in time; make it again if it is still wanted"
+        return f"{missing} for this call in time; make it again if you still need it"
     return "" if kept_call(known, compiled_policy) is not None else STALE
 
 

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 Channel = Literal["console", "cli", "rest", "mcp", "python"]
-"""The way on which a person answers for a call."""
+"""Channel through which a person answers for a call."""
 _EXPIRED = {"code": "expired", "message": "the policy, the tool or the caller has changed since"}
 
 
@@ -58,7 +58,7 @@ class ApprovalView(Struct, frozen=True, kw_only=True):
 
 
 async def shown_to_approver(known: Invocation, call: Call | None, compiled_policy: CompiledPolicy) -> ApprovalView:
-    """The view for approvers. `call` is the one that would be made, None where the policy sees another one in it by now."""
+    """Return the view for approvers. `call` is the one that would be made, None if it is another call under the policy in force."""
     arguments = argument_rows(known.arguments, _schema(known, compiled_policy), known.bound)
     if call is None:
         return ApprovalView(arguments=arguments, sends={"refusal": _EXPIRED})
@@ -66,7 +66,7 @@ async def shown_to_approver(known: Invocation, call: Call | None, compiled_polic
 
 
 async def request_now(call: Call, compiled_policy: CompiledPolicy) -> ApprovalView:
-    """The request that a call would be sent as now, without its arguments."""
+    """Return the request that a call would send now, without its arguments."""
     sends = await _request(call, compiled_policy)
     request = sends.get("request")
     return ApprovalView(
@@ -91,7 +91,7 @@ def shown_to_caller(known: Invocation, call: Call | None, compiled_policy: Compi
 
 
 def caller_arguments(known: Invocation) -> dict[str, Json]:
-    """The arguments as their caller knows them: as it sent those that hold tokens, and none that the gateway sets."""
+    """Return the arguments as their caller knows them: with the tokens that it sent, and without those that the gateway sets."""
     found: dict[str, Any] = {
         **known.arguments,
         **{name: known.sent[name] for name in known.sent if name in known.arguments},
@@ -101,7 +101,7 @@ def caller_arguments(known: Invocation) -> dict[str, Json]:
 
 
 def arguments_as_shown(arguments: JsonObject, decision: Mapping[str, Any], bound: tuple[str, ...]) -> dict[str, Json]:
-    """The recorded arguments of a call as the person of a recorded decision was shown them, from the record alone."""
+    """Return the recorded arguments of a call as the person of a recorded decision saw them, from the audit log alone."""
     if decision.get("channel") != "mcp":
         return dict(arguments)
     found = without_bound(arguments, bound)
@@ -111,12 +111,12 @@ def arguments_as_shown(arguments: JsonObject, decision: Mapping[str, Any], bound
 
 
 def recorded_rows(arguments: JsonObject, schema: JsonObject | None, bound: Iterable[str]) -> tuple[ValueRow, ...]:
-    """The rows of arguments as the record has them."""
+    """Return the rows of recorded arguments."""
     return argument_rows({name: decoded(item, Concealed) for name, item in arguments.items()}, schema, bound)
 
 
 def rows_json(rows: tuple[ValueRow, ...]) -> list[dict[str, Any]]:
-    """Rows as JSON for programs."""
+    """Return rows as JSON for programs."""
     found: list[dict[str, Any]] = msgspec.to_builtins(rows)
     return found
 
@@ -131,7 +131,7 @@ def _masked(arguments: dict[str, Json], restored: tuple[tuple[str, str, str], ..
 
 
 def without_bound(arguments: JsonObject, bound: tuple[str, ...]) -> dict[str, Json]:
-    """The arguments without those that the gateway sets, which are named by dotted paths."""
+    """Return the arguments without those that the gateway sets, which are named by dotted paths."""
     found = dict(arguments)
     for path in bound:
         found = _without(found, path.split("."))

@@ -1,4 +1,4 @@
-"""Delivery of the audit log's checkpoints to the places that a project names, each in a thread of the log's own."""
+"""Delivery of the audit log's checkpoints to the destinations of a project, each in its own thread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _name(place: CheckpointPlace) -> str:
     if place.kind == "file":
         return place.location
     parts = urlsplit(place.location)
-    return f"{parts.scheme}://{parts.netloc}{parts.path}"  # a query may hold a token
+    return f"{parts.scheme}://{parts.netloc}{parts.path}"  # a query may contain a token
 
 
 def _deliverer(place: CheckpointPlace, permit: Permit, clock: Clock) -> DeliverCheckpoint:

@@ -1,4 +1,4 @@
-"""Audit log of a project as reviewers read it: all streams, by an index that is brought up to date beside each answer."""
+"""Audit log of a project for reviewers: all streams, by an index that is updated while queries are answered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Review(Struct, frozen=True, kw_only=True):
-    """A page of entries or of calls, and what keeps the index from showing all there is."""
+    """Page of entries or of calls, and the reasons why the index is incomplete."""
 
     page: EntryPage
     warnings: tuple[str, ...] = ()
@@ -65,16 +65,16 @@ class ProjectRecords:
         try:
             return index_of(self._settings)
         except SecretError as error:
-            _logger.error("the password of audit.index cannot be had: %s", error)  # noqa: TRY400 - it says all there is
-            raise AuditError("the password of the index of the log cannot be had") from None
+            _logger.error("the password of audit.index cannot be read: %s", error)  # noqa: TRY400 - it says all there is
+            raise AuditError("the password of the index of the log cannot be read") from None
 
 
 def index_of(settings: Settings) -> RecordIndex:
-    """The index of a project's log. Raises `AuditError` and `SecretError`."""
+    """Open the index of a project's log. Raises `AuditError` and `SecretError`."""
     shared = settings.audit.index
     if shared is None:
         return RecordIndex(SqliteDatabase(index_file(settings)), settings.audit_dir)
-    # Only here, because its driver is an extra.
+    # Imported here, because its driver is an extra.
     from toolgen.audit.index.postgres import PostgresDatabase  # noqa: PLC0415
 
     return RecordIndex(PostgresDatabase(shared.location, shared.secret()), settings.audit_dir)

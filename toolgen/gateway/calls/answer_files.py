@@ -40,7 +40,7 @@ _MAX_TOOLS = 4_096
 
 
 class Whose(Struct, frozen=True, kw_only=True):
-    """To whom a file was given, by an answer of which tool, and in which call."""
+    """Owner of a file: the caller that it was given to, and the tool and the call that answered with it."""
 
     compiled_policy: CompiledPolicy
     principal: Principal
@@ -49,7 +49,7 @@ class Whose(Struct, frozen=True, kw_only=True):
 
 
 class KeptFile:
-    """A file that is kept. `uri` is "" where the one it was asked by reads it again."""
+    """Stored file. `uri` is "" if the URI by which it was requested reads it again."""
 
     uri = ""
 
@@ -60,16 +60,16 @@ class KeptFile:
         self.info = info
 
     def parts(self, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """Its bytes, in parts. Raises `StateError` where they cannot be read."""
+        """Yield its bytes, in parts. Raises `StateError` if they cannot be read."""
         return self._store.read(self._key, self.info, bound=self._bound, start=start, end=end)
 
     async def read(self, start: int = 0, end: int | None = None) -> bytes:
-        """Its bytes from `start` up to `end`. Raises `StateError`."""
+        """Return its bytes from `start` up to `end`. Raises `StateError`."""
         return b"".join([part async for part in self.parts(start, end)])
 
 
 class HeldFile:
-    """A file that is in memory, as `KeptFile`. `uri` reads it again, "" where nothing does."""
+    """File in memory, with the interface of `KeptFile`. `uri` reads it again, "" if nothing does."""
 
     def __init__(self, body: bytes, media_type: str) -> None:
         self.body = body
@@ -86,7 +86,7 @@ class HeldFile:
 
 
 class AnswerFiles:
-    """`shown` is the most bytes of a picture or a recording that are given to a model."""
+    """Files in answers. `shown` is the maximum size of a picture or a recording that is given to a model."""
 
     def __init__(self, store: StoredFiles, *, shown: int) -> None:
         self.store = store
@@ -94,7 +94,7 @@ class AnswerFiles:
         self._declared: dict[str, frozenset[str]] = {}
 
     async def referenced(self, compiled_policy: CompiledPolicy, call: Call, result: _Ended) -> _Ended:
-        """The result with references in place of the files that its data holds."""
+        """Return the result with references in place of the files in its data."""
         if result.shape is Shape.STORED and isinstance(result, Success) and isinstance(result.data, Mapping):
             token, media_type, size = (result.data.get(name) for name in ("token", "media_type", "size"))
             place = self.reference(call.tool, base64.urlsafe_b64decode(str(token)), str(media_type), size)
@@ -120,12 +120,12 @@ class AnswerFiles:
         return result if data is result.data else replace(result, data=data)
 
     async def open(self, key: bytes, bound: bytes) -> KeptFile | None:
-        """The file of a key; None for one that is not kept, or belongs to somebody or something else. Raises `StateError`."""
+        """Open the file of a key; None for one that is not stored, or has another owner. Raises `StateError`."""
         info = await self.store.describe(key, bound=bound)
         return None if info is None else KeptFile(self.store, key, bound, info)
 
     async def keep(self, whose: Whose, body: bytes, media_type: str) -> dict[str, Json]:
-        """The reference to a file that is kept now. Raises `StateError` and `FileTooLargeError`."""
+        """Store a file and return its reference. Raises `StateError` and `FileTooLargeError`."""
         media_type = settled_type(media_type, media_type_of(body))
         key = await self.store.put(
             body,
@@ -137,7 +137,7 @@ class AnswerFiles:
         return self.reference(whose.tool, key, media_type, len(body))
 
     async def with_media(self, compiled_policy: CompiledPolicy, principal: Principal, envelope: Envelope) -> Envelope:
-        """The envelope of a call that ended before, with the pictures and recordings that its data names, as far as they are kept."""
+        """Return the envelope of a call that ended before, with the stored pictures and recordings that its data names."""
         tool = compiled_policy.tool(envelope.tool)
         if envelope.status != "ok" or tool is None:
             return envelope
@@ -175,7 +175,7 @@ class AnswerFiles:
             place = await self.keep(whose, body, media_type)
         except (StateError, FileTooLargeError) as error:
             if block is not None:
-                return result  # which is shown all the same
+                return result  # it is shown even so
             place["note"] = _not_kept(error)
         if block is not None:
             media[str(place["uri"])] = block
@@ -183,7 +183,7 @@ class AnswerFiles:
         return replace(result, media=media) if media and isinstance(result, Success) else result
 
     async def _part(self, whose: Whose, part: Json, media: dict[str, Json]) -> Json:
-        """A part of a function's answer, with a reference in place of a file; a picture that a model takes is put in `media`."""
+        """Return a part of a function's answer, with a reference in place of a file; a picture for the model is added to `media`."""
         body = file_bytes(part)
         if body is None or not isinstance(part, Mapping):
             return part
@@ -200,7 +200,7 @@ class AnswerFiles:
         return {"resource": place}
 
     async def _content(self, whose: Whose, result: _Ended) -> _Ended:
-        """A result of MCP with references in place of the bytes in its blocks and in its structured content."""
+        """Return a result of MCP with references in place of the bytes in its blocks and in its structured content."""
         content = result.data
         if not isinstance(content, Mapping):
             return result
@@ -215,7 +215,7 @@ class AnswerFiles:
         return replace(result, data=made)
 
     async def _without(self, whose: Whose, value: Json, known: dict[str, dict[str, Json]]) -> Json:
-        """A part of an MCP server's answer with references in place of its files. `known`: those that other parts hold too."""
+        """Return a part of an MCP server's answer with references in place of its files. `known`: files that are also in other parts."""
         made, found = taken_out(value, self._names(whose.tool))
         if not found:
             return value
@@ -223,7 +223,7 @@ class AnswerFiles:
         return completed(made, reference_text)
 
     async def _text_without(self, whose: Whose, text: str, known: dict[str, dict[str, Json]]) -> str:
-        """A text with references in place of its files. One that is JSON stays so: it may repeat the structured content."""
+        """Return a text with references in place of its files. JSON stays JSON, because it may repeat the structured content."""
         if len(text) <= INLINE:
             return text
         try:
@@ -311,7 +311,7 @@ class AnswerFiles:
         return file_data(body, kind)
 
     def _names(self, tool: Tool) -> frozenset[str]:
-        """The members of the tool's answers that are declared to be base64."""
+        """Return the members of the tool's answers that are declared to be base64."""
         names = self._declared.get(tool.digest)
         if names is None:
             if len(self._declared) >= _MAX_TOOLS:
@@ -326,7 +326,7 @@ def _place_in(reference: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def _named_in(envelope: Envelope) -> Iterator[str]:
-    """The URIs of pictures and recordings that an answer names in place of content blocks."""
+    """Return the URIs of pictures and recordings that an answer names in place of content blocks."""
     data = envelope.data
     parts = data if envelope.parts and isinstance(data, list | tuple) else [data]
     for part in (*parts, *blocks_of(envelope.content)):
@@ -338,8 +338,8 @@ def _named_in(envelope: Envelope) -> Iterator[str]:
 def bound_to(
     compiled_policy: CompiledPolicy, principal: Principal, tool: Tool, arguments: Mapping[str, Json] | None
 ) -> bytes:
-    """Return a digest that must stay equal while an answer is read on: the caller and the user it acts for, the tool, the policy scope, the
-    arguments."""
+    """Return a digest of the caller and the user it acts for, the tool, the policy scope and the arguments, which have to stay equal while
+    an answer is read on."""
     about = {
         "parties": parties(principal),
         "tool": [tool.name, tool.digest],
@@ -350,12 +350,12 @@ def bound_to(
 
 
 def owner_of(principal: Principal) -> str:
-    """Whose budget a file of this principal takes."""
+    """Return the id whose storage budget a file of this principal uses."""
     return digest(list(parties(principal)))
 
 
 def token_of(key: bytes) -> str:
-    """A key as URIs have it."""
+    """Return the form of a key in URIs."""
     return base64.urlsafe_b64encode(key).decode().rstrip("=")
 
 
@@ -370,6 +370,6 @@ def _unkept(body: bytes, media_type: str, error: Exception) -> dict[str, Json]:
 
 def _not_kept(error: Exception) -> str:
     reason = (
-        "it is larger than the gateway keeps" if isinstance(error, FileTooLargeError) else "it could not be written"
+        "it is larger than the gateway stores" if isinstance(error, FileTooLargeError) else "it could not be written"
     )
-    return f"this file is not here: {reason}"
+    return f"this file is not available: {reason}"

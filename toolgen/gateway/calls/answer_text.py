@@ -20,16 +20,16 @@ _MAX_DATA_LENGTH = 4000
 _ORDINARY = frozenset({200, 204})
 _WORD = re.compile(r"\w+")
 _WAITING = frozenset({"try again later", "wait before the next call"})
-_NO_TYPE = "about:blank"  # of problem details that have none (RFC 9457, section 4.2.1)
+_NO_TYPE = "about:blank"  # title of problem details without one (RFC 9457, section 4.2.1)
 
 
 def written(data: object) -> str:
-    """Data as a text: a text as it is, anything else as JSON."""
+    """Return data as a text: a text unchanged, anything else as JSON."""
     return data if isinstance(data, str) else encode(data).decode("utf-8")
 
 
 def data_text(envelope: Envelope, text: str | None = None) -> str:
-    """Return the text of a success: its data and its notes. `text` is that of the data, if it exists already."""
+    """Return the text of a success: its data and its notes. `text` is the text of the data, if it exists already."""
     said = written(envelope.data) if text is None else text
     if envelope.empty_status:
         said = _no_content(envelope.empty_status)
@@ -43,12 +43,12 @@ def data_text(envelope: Envelope, text: str | None = None) -> str:
     if not notes:
         return said
     texts = [f"[{note}]" for note in notes]
-    # The answer differs from the request: an agent must know this before it reads the data.
+    # The answer differs from the request, which an agent must know before it reads the data.
     return "\n\n".join((texts[0], said, *texts[1:]) if envelope.meta.dropped else (said, *texts))
 
 
 def _no_content(status: int) -> str:
-    """The text of a success that has no content; an HTTP status that says more than that is named."""
+    """Return the text of a success without content; it names an HTTP status with a special meaning."""
     return "Done (no content)." if status in _ORDINARY else f"Done (status {status}, no content)."
 
 
@@ -62,21 +62,21 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
     if meta.joined:
         notes.append(_joined(envelope))
     if meta.partial:
-        notes.append(f"Some of it is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
+        notes.append(f"A part of the answer is missing: {bounded(written(meta.partial), _MAX_DATA_LENGTH)}")
     if meta.note:
-        notes.append(f"Who agreed to this call said: {meta.note}")
+        notes.append(f"The approver of this call wrote: {meta.note}")
     if meta.row_notes:
         notes.append(_rows(meta))
     if meta.unread_fields:
         named = ", ".join(f"{count} of {type_}" for type_, count in meta.unread_fields.items())
         notes.append(
-            f"More fields can be read: {named}; choose with the argument for fields (describe_types shows them)."
+            f"More fields can be read: {named}; select them with the argument for fields (describe_types shows them)."
         )
     if meta.more is not None and (said := more_text(meta.more)):
         notes.append(said)
     if (meta.truncated or meta.next_cursor) and not (meta.more is not None and not meta.cut_at):
         where = f" at {meta.cut_at}" if meta.cut_at else ""
-        note = f"The answer was cut short{where}." if meta.truncated else "There is more."
+        note = f"The answer was shortened{where}." if meta.truncated else "There is more."
         if meta.next_cursor:
             note += f" The rest starts at the cursor {meta.next_cursor}"
             if meta.cut_at:
@@ -86,17 +86,17 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
 
 
 def _rows(meta: Meta) -> str:
-    return f"Only a part of the rows is seen here. {bounded('; '.join(meta.row_notes), _MAX_DATA_LENGTH)}"
+    return f"Only a part of the rows is shown here. {bounded('; '.join(meta.row_notes), _MAX_DATA_LENGTH)}"
 
 
 def more_text(more: More) -> str:
-    """The sentences about what there is beside an answer."""
+    """Return the sentences about the remaining items of an answer."""
     said = []
     if more.shown is not None and more.read is not None:
         of = (
             f"{more.read} items that were read"
             if more.matching is None
-            else f"{more.matching} that fit, among {more.read} that were read"
+            else f"{more.matching} matching items among {more.read} that were read"
         )
         said.append(f"{more.shown} of {of} {'is' if more.shown == 1 else 'are'} shown.")
     count = f" ({more.read} of {more.total} so far)" if more.total is not None and more.read is not None else ""
@@ -130,7 +130,11 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
     parts = [f"{error.code}: {message}"]
     if envelope.status == "pending":
         if error.code != "authorization_required":
-            stands = "Nothing has been carried out yet" if error.code == "approval_required" else "It has not ended yet"
+            stands = (
+                "The call has not been executed yet"
+                if error.code == "approval_required"
+                else "The call has not ended yet"
+            )
             parts.append(f"{stands}; call id {envelope.call_id}.")
     elif error.code == "outcome_unknown" and envelope.call_id:
         parts.append(f"The call id is {envelope.call_id}.")
@@ -145,7 +149,7 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
     if envelope.meta.joined:
         parts.append(_joined(envelope))
     if envelope.meta.note:
-        parts.append(f"Who agreed to this call said: {envelope.meta.note}")
+        parts.append(f"The approver of this call wrote: {envelope.meta.note}")
     if envelope.meta.row_notes:
         parts.append(_rows(envelope.meta))
     if data is not None:
@@ -156,7 +160,7 @@ def error_text(envelope: Envelope, *, blocks_follow: bool = False) -> str:
 def _joined(envelope: Envelope) -> str:
     """Return the sentence about a call that was not made, because it joined an equal call."""
     return (
-        f"This ran already as {envelope.call_id}, and was not made again. To make another such call, read its end with "
+        f"This call already ran as {envelope.call_id}, and was not made again. To make another such call, read its result with "
         f"{GET_CALL_RESULT} first, or give an idempotency key"
     ) + "."
 
@@ -177,7 +181,7 @@ def without_repetition(message: str, data: Json) -> tuple[str, Json]:
 
 
 def _unquoted(message: str, data: Json) -> str:
-    """A message without a quotation of which every word is in the data."""
+    """Return a message without a quotation if the data contains every word of it."""
     ours, colon, quoted = message.partition(":")
     known = {word for text in (written(data), *_contents(data)) for word in _WORD.findall(text)}
     return ours if colon and known.issuperset(_WORD.findall(quoted)) else message

@@ -1,4 +1,4 @@
-"""Preparation of a call: from a tool's name and arguments, as an agent or another call gives them, to the call for the pipeline."""
+"""Preparation of a call: from a tool's name and arguments, as an agent or another call gives them, to a call for the pipeline."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["GONE", "CallOptions", "CallPreparation", "PreparedCall"]
 
 GONE = Error(
     code="forbidden",
-    message="the policy has changed since this caller was let in, and does not know it any more",
+    message="the policy has changed since this caller was authenticated, and does not include it any more",
     suggestion="authenticate again",
     rule="default",
 )
@@ -78,15 +78,15 @@ class PreparedCall(Struct, frozen=True):
 
 
 class _CalledTool(Struct, frozen=True):
-    """Tool that is called, and its arguments: those inside of a `run_tool`."""
+    """Tool that is called, and its arguments: those within a `run_tool`."""
 
     name: str
     arguments: JsonObject
 
 
 class CallPreparation:
-    """Preparation of the calls of a gateway. Searching and describing tools only reads the catalog, as listing it does: they are answered
-    here, are no calls, and leave no record."""
+    """Preparation of the calls of a gateway. Searching and describing tools only reads the catalog, like listing it: such requests are
+    answered here, are not calls, and are not recorded."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class CallPreparation:
             if isinstance(answer_options, Error):
                 return unmade(name, answer_options)
             if answer_options.cursor and outer is not None:
-                return unmade(name, invalid("an inner call has its answer whole: leave the cursor out"))
+                return unmade(name, invalid("an inner call gets its whole answer: leave the cursor out"))
             reading = answer_options
             if compiled_policy.tokenises and options.purpose != "preview":
                 try:

@@ -1,4 +1,4 @@
-"""Callers by the policy in force, and their calls: through the pipeline, to the envelope that is made of the answer."""
+"""Callers under the policy in force, and their calls: through the pipeline, to the envelope of the answer."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Unnamed(Enum):
 UNNAMED = Unnamed.UNNAMED
 
 REVIEWER = "reviewer"
-"""The role whose principals may read the audit over REST."""
+"""Role whose principals may read the audit log over REST."""
 
 
 class Callers:
-    """`current` is the policy by now, `note` records what happened to the gateway itself. With `exchanges`, tokens of callers are
-    exchanged for others upstream, and are kept for the length of a call."""
+    """Lookup of callers. `current` is the policy in force, `note` records events of the gateway itself. With `exchanges`, tokens of callers
+    are exchanged for upstream tokens, and are kept for the length of a call."""
 
     def __init__(
         self,
@@ -75,22 +75,22 @@ class Callers:
 
     @property
     def has_credentials(self) -> bool:
-        """True if any principal could authenticate."""
+        """Return True if any principal could authenticate."""
         return self._current.compiled_policy.identity.has_credentials
 
     @property
     def issuers(self) -> tuple[str, ...]:
-        """The names of the issuers whose users the policy knows."""
+        """Return the names of the issuers whose users the policy knows."""
         return tuple(self._current.compiled_policy.policy.credentials.issuers)
 
     @property
     def providers(self) -> tuple[TokenRule, ...]:
-        """Token rules of each identity provider whose users are principals."""
+        """Return the token rules of each identity provider whose users are principals."""
         return self._current.compiled_policy.identity.issuers
 
     @property
     def principals(self) -> tuple[str, ...]:
-        """The ids of the policy's principals."""
+        """Return the ids of the policy's principals."""
         return self._current.compiled_policy.identity.names
 
     def who(self, principal: Principal | str | Unnamed) -> Principal | str:
@@ -100,17 +100,17 @@ class Callers:
         names = self.principals
         if len(names) == 1:
             return names[0]
-        raise ConfigError(f"say as whom with principal=; the policy's principals are: {', '.join(names) or 'none'}")
+        raise ConfigError(f"name the caller with principal=; the policy's principals are: {', '.join(names) or 'none'}")
 
     def recognised(self, credential: str) -> Principal | None:
-        """The principal behind a bearer credential that was accepted before and still is; None for any other."""
+        """Return the principal of a bearer credential that was accepted before and still is; None for any other."""
         principal = self._current.compiled_policy.identity.recognised(credential)
         if principal is None or principal.proof is None or not principal.proof.issuer:
             return principal
         return self._bearing(principal, credential)
 
     async def authenticate(self, credential: str) -> Principal | TokenRejected:
-        """The principal behind a bearer credential, or why there is none."""
+        """Return the principal of a bearer credential, or the reason for a refusal."""
         answer = await self._current.compiled_policy.identity.authenticate(credential)
         return answer if isinstance(answer, TokenRejected) else self._bearing(answer, credential)
 
@@ -128,7 +128,7 @@ class Callers:
             return TokenRejected(str(error))
 
     def certified(self, value: str) -> Principal | TokenRejected:
-        """The principal behind a client certificate, given as the header of a proxy that is trusted to have verified it."""
+        """Return the principal of a client certificate, from the header of a proxy that is trusted to have verified it."""
         return self._current.compiled_policy.identity.certified(value)
 
     def named(
@@ -166,8 +166,8 @@ class Callers:
         await self._note({"event": "session", "status": status, "code": code, "principal": principal, "client": client})
 
     def _bearing(self, principal: Principal, credential: str) -> Principal:
-        """The caller with its token, where something is had for it; keys are exchanged for nothing, and kept nowhere, and so are tokens
-        of the gateway itself."""
+        """Return the caller with its token, if some source exchanges it; keys and tokens of the gateway itself are neither exchanged
+        nor kept."""
         if principal.proof is None or not principal.proof.issuer or principal.proof.client:
             return principal
         if self._exchanges or any(entry.exchanges for entry in self._current.compiled_policy.policy.assignments):
@@ -213,7 +213,7 @@ class Calls:
 
     @property
     def elicits(self) -> bool:
-        """True if a person at a caller's own client may approve its calls."""
+        """Return True if a person at a caller's own client may approve its calls."""
         return self._current.compiled_policy.policy.approval.elicits
 
     def changed(self) -> Coroutine[Any, Any, object]:
@@ -233,7 +233,7 @@ class Calls:
         return self._results.listed(offered, lambda: self._may_wait(principal, catalog))
 
     def _may_wait(self, principal: Principal, catalog: Sequence[Tool]) -> bool:
-        """True if a call of one of these tools may be answered as pending."""
+        """Return True if a call of one of these tools may be answered as pending."""
         compiled_policy = self._current.compiled_policy
         left = self._pending_after_s is not None
         return (
@@ -271,7 +271,7 @@ class Calls:
     def _inner_name(
         self, compiled_policy: CompiledPolicy, caller: Principal, name: str, arguments: JsonObject, session: str | None
     ) -> str:
-        """The name of the tool inside a `run_tool` or `run_read_tool`; any other name as it is."""
+        """Return the name of the tool within a `run_tool` or `run_read_tool`; any other name unchanged."""
         if (meta := canonical(name)) not in CALLING or not isinstance(arguments, Mapping):
             return name
         catalog = compiled_policy.catalog(caller, session)
@@ -281,7 +281,7 @@ class Calls:
     async def search(
         self, principal: Principal, query: str, limit: int, session: str | None = None
     ) -> tuple[Tool, ...] | Error:
-        """The tools this principal may call that fit a request in words, best first; an error for a caller that searches too often."""
+        """Return the tools of this principal that match a query in words, best first; an error for a caller that searches too often."""
         return await self._discovery.find(principal, self.catalog(principal, session), query, limit)
 
     async def call(  # noqa: PLR0913 - a call has its fields
@@ -307,7 +307,7 @@ class Calls:
         """
         compiled_policy = (
             self._current.compiled_policy
-        )  # the same to the end, also when another is put in force meanwhile
+        )  # the same policy to the end, even if another comes into force meanwhile
         if (
             isinstance(principal, Principal)
             and type(name) is str
@@ -344,12 +344,12 @@ class Calls:
         call, reading = prepared.call, prepared.reading
         if reading.cursor:
             return await self._answering.read_on(compiled_policy, call, reading.cursor)
-        del arguments, options, prepared  # the call has its values already
+        del arguments, options, prepared  # the arguments of this call have their values already
         call_context = CallContext(caller_connection=caller_connection)
         turns = self._turns
         if turns is None or not session:
             return await self.carry_out(compiled_policy, call, call_context, reading)
-        # Up to here nothing waited: calls that were made at once find each other in flight.
+        # Nothing has waited so far, so that concurrent calls find each other in flight.
         async with turns.join(parties(call.principal), session) as call_context.turn_lease:
             return await self.carry_out(compiled_policy, call, call_context, reading)
 
@@ -444,7 +444,7 @@ class Calls:
         return instead if compiled_policy.fallbacks.better(instead) else envelope
 
     async def _guided(self, compiled_policy: CompiledPolicy, call: Call, result: Result) -> Result:
-        """Name the nearest tools that this principal may call in place of an unknown one, where tools are searched for."""
+        """Suggest the nearest tools that this principal may call in place of an unknown one, if tools are searched for."""
         if not isinstance(result, Refused) or result.error.code != "unknown_tool":
             return result
         catalog = compiled_policy.catalog(call.principal, call.session)

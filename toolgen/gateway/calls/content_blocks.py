@@ -22,7 +22,7 @@ Block = dict[str, Any]
 
 
 def content_blocks(envelope: Envelope, text: str | None = None, *, links: bool = False) -> list[Block]:
-    """Return the blocks of an answer. `text` is that of its data, if it exists already; with `links`, a link is a block besides its
+    """Return the blocks of an answer. `text` is the text of its data, if it exists already; with `links`, a link is a block besides its
     text."""
     if envelope.status != "ok":
         if envelope.content is None:
@@ -67,7 +67,7 @@ def is_plain(envelope: Envelope) -> bool:
 
 
 def own_data(envelope: Envelope) -> Json:
-    """The data of a success as its system structured it: of an MCP server its structured content."""
+    """Return the data of a success in its original structure: for an MCP server, its structured content."""
     return envelope.data if envelope.content is None else structured_of(envelope.content)
 
 
@@ -88,7 +88,7 @@ def said_beside(envelope: Envelope) -> str:
 
 
 def whole_text(envelope: Envelope) -> str:
-    """An answer as one text, which names the blocks that hold something else."""
+    """Return an answer as one text, which names the blocks with other content."""
     return "\n\n".join(map(text_block, content_blocks(envelope)))
 
 
@@ -143,7 +143,7 @@ def _link_text(link: Mapping[str, Json]) -> str:
 
 
 def _readable_here(link: Mapping[str, Json]) -> Block:
-    """A link with the URI that this gateway reads."""
+    """Return a link with the URI by which this gateway reads it."""
     here = _here(link)
     return {**link, "uri": here} if here else dict(link)
 
@@ -156,7 +156,7 @@ def _here(link: Mapping[str, Json]) -> str:
 
 
 def _part(part: Json, media: Mapping[str, Json] | None) -> list[Block]:
-    """The blocks of one part of a function's answer, or of a file: a text, a picture, a recording, a document."""
+    """Return the blocks of one part of a function's answer, or of a file: a text, a picture, a recording, a document."""
     if isinstance(part, Mapping):
         if part.keys() == {"resource"} and is_reference(part["resource"]):
             return _referenced(part["resource"], media)
@@ -171,7 +171,7 @@ def _part(part: Json, media: Mapping[str, Json] | None) -> list[Block]:
 
 
 def _referenced(reference: Json, media: Mapping[str, Json] | None) -> list[Block]:
-    """A file that is kept: the picture or the recording where a model takes it, and a text that names it."""
+    """Return the blocks of a stored file: the picture or the recording if a model accepts it, and a text that names it."""
     assert isinstance(reference, Mapping)  # noqa: S101 - a reference is
     named = _text(reference_text(reference))
     shown = None if media is None else media.get(str(reference.get("uri")))
@@ -179,7 +179,7 @@ def _referenced(reference: Json, media: Mapping[str, Json] | None) -> list[Block
 
 
 def _named(block: Mapping[str, Any]) -> str:
-    """A block that is no text, as a text that names it."""
+    """Return a text that names a block without text."""
     if block.get("type") == "resource_link":
         return _link_text(block)
     resource = block.get("resource")

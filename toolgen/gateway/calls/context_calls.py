@@ -40,13 +40,13 @@ NO_RESOURCE = Error(
 _MAX_SIZE = 8 * 1024 * 1024
 _TOO_LARGE = Error(
     code="response_too_large",
-    message=f"the resource is longer than the {_MAX_SIZE} bytes that one message holds",
+    message=f"the resource is longer than the {_MAX_SIZE} bytes of one message",
 )
 _MAX_VALUES = 100
 COMPLETED = "completion"
-"""The rule by which values are proposed for an argument: the policy shows the prompt or template to the caller."""
+"""Rule that allows completions for an argument: the policy shows the prompt or template to the caller."""
 _HIDING = frozenset({"unknown_tool", "forbidden"})
-"""Codes of refusals that say no more of a resource than that there is none."""
+"""Codes of refusals that are replaced by "there is no such resource"."""
 
 
 class PromptMessages(Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class PromptMessages(Struct, frozen=True, kw_only=True):
 
 
 class ReadContent(Struct, frozen=True, kw_only=True):
-    """Content of a resource. `text` is None if it is bytes. `meta` is what the page of an app may load, as MCP has it."""
+    """Content of a resource. `text` is None if it is bytes. `meta` is what the page of an app may load, in the form of MCP."""
 
     uri: str
     media_type: str
@@ -68,7 +68,7 @@ class ReadContent(Struct, frozen=True, kw_only=True):
 
 
 class Completions(Struct, frozen=True, kw_only=True):
-    """Values proposed for an argument, at most a hundred; `total` is None if nobody knows it."""
+    """Values proposed for an argument, at most a hundred; `total` is None if it is unknown."""
 
     values: tuple[str, ...] = ()
     total: int | None = None
@@ -98,22 +98,22 @@ class ContextCalls:
 
     @property
     def offered(self) -> tuple[bool, bool]:
-        """True for each of prompts and resources if the project has some, whoever may see them."""
+        """Return, for prompts and for resources, whether the project has any, for any principal."""
         context = self._current.compiled_policy.context
         return bool(context.prompts), bool(context.resources)
 
     def prompts(self, principal: Principal) -> tuple[Prompt, ...]:
-        """The prompts this principal may get, in name order, without the arguments that the gateway sets."""
+        """Return the prompts this principal may get, in name order, without the arguments that the gateway sets."""
         context = self._current.compiled_policy.context
         seen = (one for one in context.prompts.values() if context.sees_prompt(principal, one))
         return tuple(context.shown(principal, one) for one in seen)
 
     def resources(self, principal: Principal) -> tuple[Resource, ...]:
-        """The resources this principal may read, by URI."""
+        """Return the resources this principal may read, by URI."""
         return tuple(one for one in self._visible(principal) if not one.is_template)
 
     def templates(self, principal: Principal) -> tuple[Resource, ...]:
-        """The templates of which this principal may read some resource, by URI."""
+        """Return the templates of which this principal may read some resource, by URI."""
         context = self._current.compiled_policy.context
         return tuple(context.shown_resource(principal, one) for one in self._visible(principal) if one.is_template)
 
@@ -138,7 +138,7 @@ class ContextCalls:
         return one.binding if tool is None else tool.binding
 
     def app_tools(self, principal: Principal) -> tuple[Tool, ...]:
-        """The tools this principal may call that are for apps alone, in name order: clients that show apps are listed them."""
+        """Return the tools this principal may call that are only for apps, in name order: clients that show apps get them in lists."""
         return self._current.compiled_policy.app_tools(principal)
 
     def server_asks(self, *, prompt: object = None, resource: object = None) -> bool:
@@ -155,7 +155,7 @@ class ContextCalls:
         return self._current.compiled_policy.context.sees_uri(principal, uri)
 
     def source_changes(self, principal: Principal) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Numbers of changes that the sources of a principal's prompts and resources told of their lists."""
+        """Return the numbers of list changes that the sources of a principal's prompts and resources reported."""
         changes = self.updates.list_changes
         prompts = sorted({one.source for one in self.prompts(principal)})
         resources = sorted({one.source for one in self._visible(principal)})
@@ -167,7 +167,7 @@ class ContextCalls:
         await self.updates.close()
 
     async def get(self, name: str, arguments: Mapping[str, Json], reader: Reader) -> PromptMessages | Error:
-        """The messages of a prompt, or why there are none."""
+        """Return the messages of a prompt, or the reason why there are none."""
         compiled_policy = self._current.compiled_policy
         if fault := no_text(name) or no_json(dict(arguments)) or no_ids(session=reader.session, client=reader.client):
             return Error(code="validation", message=f"the request {fault}")
@@ -193,7 +193,8 @@ class ContextCalls:
         )
 
     async def read(self, uri: str, reader: Reader) -> tuple[ReadContent, ...] | Error:
-        """The content of a resource, or why there is none. A resource that the policy hides is the same as one that does not exist."""
+        """Return the content of a resource, or the reason why there is none. A resource that the policy hides gets the same answer as one
+        that does not exist."""
         compiled_policy = self._current.compiled_policy
         if len(uri) > MAX_URI_LENGTH or no_text(uri) or no_ids(session=reader.session, client=reader.client):
             return NO_RESOURCE
@@ -223,7 +224,8 @@ class ContextCalls:
         context: Mapping[str, str],
         reader: Reader,
     ) -> Completions | Error:
-        """Values for an argument of a prompt (`{"prompt": name}`) or a template (`{"resource": uri}`), or why there are none."""
+        """Return values for an argument of a prompt (`{"prompt": name}`) or a template (`{"resource": uri}`), or the reason why there are
+        none."""
         compiled_policy = self._current.compiled_policy
         who = compiled_policy.by_now(reader.principal)
         if not isinstance(who, Principal):
@@ -238,7 +240,7 @@ class ContextCalls:
             or no_json(dict(context))
             or no_ids(session=reader.session, client=reader.client)
         ):
-            return Error(code="validation", message="the value is no text, or too long")
+            return Error(code="validation", message="the value is not a text, or too long")
         arguments = found.arguments if isinstance(found, Prompt) else found.variables
         known = next((one for one in arguments if one.name == argument), None)
         if known is None:
@@ -272,7 +274,7 @@ class ContextCalls:
         return context.shown_resource(principal, resource)
 
     async def _read_by_tool(self, reading: ReadingCall, uri: str, reader: Reader) -> tuple[ReadContent, ...] | Error:
-        """The content of a resource that a tool reads: the answer of the call."""
+        """Return the content of a resource that a tool reads: the answer of the call."""
         envelope = await self._tool_calls.call(
             reading.tool,
             reading.arguments,
@@ -288,8 +290,8 @@ class ContextCalls:
         if envelope.meta.truncated:
             return Error(
                 code="response_too_large",
-                message="the resource is longer than one message holds",
-                suggestion=f"call {reading.tool}, which says how the rest is read",
+                message="the resource is longer than one message",
+                suggestion=f"call {reading.tool}, whose answer tells how to read the rest",
             )
         resource = self._current.compiled_policy.context.resource_of(uri)
         data = await self._file_in(envelope.data, reader)
@@ -298,7 +300,7 @@ class ContextCalls:
         return _contents(data, uri, "" if resource is None else resource.media_type)
 
     async def _file_in(self, data: Json, reader: Reader) -> Json | Error:
-        """The data of an answer; of one that is a link to a file of this gateway, the file."""
+        """Return the data of an answer; if it is a link to a file of this gateway, the file."""
         linked = data.get("resource") if isinstance(data, Mapping) and len(data) == 1 else None
         uri = linked.get("uri") if isinstance(linked, Mapping) else None
         if not isinstance(uri, str) or not uri.startswith(OWN_SCHEME):
@@ -331,7 +333,7 @@ def _key(one: Prompt | Resource) -> str:
 
 
 def _starting(argument: PromptArgument, value: str) -> Completions:
-    """The values that an argument may have, those that begin with what was typed."""
+    """Return the values of an argument that begin with the typed text."""
     fitting = [one for one in argument.values if one.lower().startswith(value.lower())]
     return Completions(values=_first(fitting), total=len(fitting), has_more=len(fitting) > _MAX_VALUES)
 
@@ -345,7 +347,7 @@ def _as_text(data: Json) -> str:
 
 
 def _contents(data: Json, uri: str, media_type: str) -> tuple[ReadContent, ...] | Error:
-    """The parts of an answer: texts are texts, files are bytes, anything else is JSON."""
+    """Return the parts of an answer: texts are texts, files are bytes, anything else is JSON."""
     parts = data if isinstance(data, list | tuple) and data and all(_is_part(one) for one in data) else [data]
     found: list[ReadContent] = []
     for part in parts:
@@ -353,7 +355,7 @@ def _contents(data: Json, uri: str, media_type: str) -> tuple[ReadContent, ...] 
         is_file = file_bytes(part) is not None or (isinstance(part, Mapping) and part.get("form") == "blob")
         default = "text/plain" if isinstance(part, str) else "application/json"
         own = part.get("uri") if isinstance(part, Mapping) and _is_part(part) else None
-        # Of the URIs that a system gives, those below the one that was asked for count: others may be anybody's.
+        # Of the URIs that a system returns, only those below the requested one count: others could point to foreign resources.
         below = isinstance(own, str) and own.startswith(f"{uri.rstrip('/')}/")
         found.append(
             ReadContent(

@@ -1,4 +1,4 @@
-"""Prompts and resources under one policy: which a principal sees, and the pipeline of a read of one."""
+"""Prompts and resources under one policy: their visibility for a principal, and the pipeline of a read."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class ReadingCall(Struct, frozen=True):
 
 
 class ContextPolicy:
-    """Prompts and resources under one policy. `edited` is the same of an edit of the policy that is not in force yet, to which this one is
-    narrowed; `counterpart` finds a principal in it. `current` is the policy by now. `calls` decides about calls of tools, and so about
-    resources that tools read."""
+    """Prompts and resources under one policy. `edited` is an edit of the policy that is not in force yet, to which this one is narrowed;
+    `counterpart` finds a principal in it. `current` is the policy in force. `calls` decides about calls of tools, and so about resources
+    that tools read."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class ContextPolicy:
         self.prompts: Mapping[str, Prompt] = manifest.prompts
         self.resources: Mapping[str, Resource] = manifest.resources
         self._exact = {canonical_uri(one.uri): one for one in manifest.resources.values() if not one.is_template}
-        # Of two templates that match a URI, the one that says more of it is meant, whether the caller may see it or not.
+        # If two templates match a URI, the more specific one is used, even if the caller may not see it.
         templates = [one for one in manifest.resources.values() if one.is_template]
         self._templates = sorted(templates, key=lambda one: (-one.template.literal_length, one.uri))
-        # Rules are about these objects, and an edit is asked about them too.
+        # Rules are about these objects, also those of an edit.
         self.tools: Mapping[str, Tool] = context_tools(manifest) if edited is None else edited.tools
         toolsets = {name: Toolset(tools=one.context, roles=one.roles) for name, one in policy.toolsets.items()}
         self.access: Access
@@ -109,7 +109,7 @@ class ContextPolicy:
         return self._allows(principal, self.tools[f"{RESOURCE}{found[0].uri}"], found[1])
 
     def shown(self, principal: Principal, prompt: Prompt) -> Prompt:
-        """The prompt as the principal sees it, without the arguments that the gateway sets."""
+        """Return the prompt as the principal sees it, without the arguments that the gateway sets."""
         tool = self.tools[f"{PROMPT}{prompt.name}"]
         bound = {one.argument for one in self.access.bound(principal, tool)}
         if not bound:
@@ -117,7 +117,7 @@ class ContextPolicy:
         return replace(prompt, arguments=tuple(one for one in prompt.arguments if one.name not in bound))
 
     def shown_resource(self, principal: Principal, resource: Resource) -> Resource:
-        """The resource as the principal sees it: values of variables are those that its tool takes from this principal."""
+        """Return the resource as the principal sees it: values of variables are those that its tool accepts from this principal."""
         tool = self._reading_tool(principal, resource)
         if tool is None or not resource.variables:
             return resource
@@ -126,27 +126,27 @@ class ContextPolicy:
         return replace(resource, variables=tuple(variables))
 
     def reading_call(self, principal: Principal, uri: str) -> ReadingCall | None:
-        """The call of a tool that is the read of a URI; None if no tool reads it, or one that the principal does not see."""
+        """Return the call of a tool that reads a URI; None if no tool reads it, or one that the principal does not see."""
         canonical = canonical_uri(uri)
         found = None if canonical is None else self._found(canonical)
         tool = None if found is None else self._reading_tool(principal, found[0])
         return None if found is None or tool is None else ReadingCall(tool.name, _arguments(tool, *found))
 
     def followed_call(self, uri: str, reader: Reader) -> Call | None:
-        """The read whose resource is followed for a principal that may read it, by the credentials of `reader`; None if there is none, or
-        if a tool reads it."""
+        """Return the read whose resource is followed for a principal that may read it, by the credentials of `reader`; None if there is
+        none, or if a tool reads it."""
         found = self._found(uri)
         tool = None if found is None else self.tools.get(f"{RESOURCE}{found[0].uri}")
         return None if found is None or tool is None else self._call(tool, found[1], reader, tool)
 
     def resource_of(self, uri: str) -> Resource | None:
-        """The resource or template that a URI belongs to."""
+        """Return the resource or template that a URI belongs to."""
         canonical = canonical_uri(uri)
         found = None if canonical is None else self._found(canonical)
         return None if found is None else found[0]
 
     def prompt_call(self, name: str, arguments: JsonObject, reader: Reader) -> Call:
-        """The read of a prompt. A prompt that the principal may not see is the same as one that does not exist."""
+        """Return the read of a prompt. A prompt that the principal may not see is treated like one that does not exist."""
         tool = self.tools.get(f"{PROMPT}{name}")
         if tool is None or not self.access.visible(reader.principal, tool):
             return self._call(_unknown(PROMPT, name), arguments, reader, tool)
@@ -156,7 +156,7 @@ class ContextPolicy:
         return replace(call, bound=bound.names, denied=bound.denied)
 
     def resource_call(self, uri: str, reader: Reader) -> Call:
-        """The read of a resource. A resource that the principal may not see is the same as one that does not exist."""
+        """Return the read of a resource. A resource that the principal may not see is treated like one that does not exist."""
         canonical = canonical_uri(uri)
         found = None if canonical is None else self._found(canonical)
         tool = None if found is None else self.tools.get(f"{RESOURCE}{found[0].uri}")
@@ -174,7 +174,7 @@ class ContextPolicy:
         context: Mapping[str, str],
         reader: Reader,
     ) -> Call:
-        """The question for values of an argument. Whether the principal sees the prompt or template was asked before."""
+        """Return the query for values of an argument. The visibility of the prompt or template was checked before."""
         binding = one.binding if argument.completer is None else argument.completer
         tool = completion_tool(one, argument, binding)
         given: dict[str, Json] = {"value": value, **({"context": dict(context)} if context else {})}
@@ -196,7 +196,7 @@ class ContextPolicy:
         )
 
     def _found(self, uri: str) -> tuple[Resource, JsonObject] | None:
-        """The resource or template of a canonical URI, and the arguments of a read of it."""
+        """Return the resource or template of a canonical URI, and the arguments of a read of it."""
         exact = self._exact.get(uri)
         if exact is not None:
             return exact, {"uri": uri}
@@ -213,7 +213,7 @@ class ContextPolicy:
         )
 
     def _reading_tool(self, principal: Principal, resource: Resource) -> Tool | None:
-        """The tool that reads a resource, if there is one that the principal sees."""
+        """Return the tool that reads a resource, if the principal sees it."""
         tool = self._called.get(resource.binding.reading_tool)
         return tool if tool is not None and self._calls.visible(principal, tool) else None
 
@@ -240,7 +240,7 @@ class ContextPolicy:
 
 
 def _arguments(tool: Tool, resource: Resource, variables: JsonObject) -> JsonObject:
-    """The arguments of the call that reads a resource of a template."""
+    """Return the arguments of the call that reads a resource of a template."""
     given = {name: value for name, value in variables.items() if name != "uri"}
     return resource.binding.reading_arguments(given, tool.input_schema)
 

@@ -1,4 +1,4 @@
-"""Changes of resources, and of lists of prompts and resources at their source, told to whoever listens in this process."""
+"""Notifications of changed resources, and of changed lists of prompts and resources at their source, for the listeners of this process."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from toolgen.model.uri_template import canonical_uri
 __all__ = ["ResourceUpdates", "UpdateRelay"]
 
 _QUIET_S = 1.0
-"""Time after a changed list in which further changes of it are told as one."""
+"""Time after a changed list in which its further changes are reported as one."""
 
 
 class UpdateRelay(Protocol):
-    """Way to the other workers of a gateway. `key` is a session, "" for a change of the resource `uri`; `written` is how the session wrote
-    the URI, "" if it ended its subscription.
+    """Connection to the other workers of a gateway. `key` is a session, "" for a change of the resource `uri`; `written` is the session's
+    spelling of the URI, "" if it ended its subscription.
 
     A protocol, because connectors/mcp implements it, which no module of gateway/ imports.
     """
 
     def relay(self, key: str, uri: str, written: str) -> None:
-        """Tell the other workers of a change, or a subscription."""
+        """Notify the other workers of a change, or a subscription."""
 
     def hear(self, listener: Callable[[str, str, str], None]) -> None:
-        """Have a listener told of what other workers relay, and of the subscriptions that were relayed before."""
+        """Register a listener for notifications of other workers, and for earlier subscriptions."""
 
     async def close(self) -> None:
         """End the connection."""
 
 
 class ResourceUpdates:
-    """Listeners for changes of resources. A listener that does not read is told less. `relay` leads to the other workers."""
+    """Listeners for changes of resources. A listener that does not read gets fewer notifications. `relay` leads to the other workers."""
 
     def __init__(self, relay: UpdateRelay | None = None) -> None:
         self._listeners: dict[int, asyncio.Queue[str]] = {}
@@ -45,7 +45,7 @@ class ResourceUpdates:
         self._hearing = False
 
     def put(self, uri: str) -> None:
-        """Tell that the resource of a URI has changed, here and at other workers. For the gateway's event loop."""
+        """Report that the resource of a URI has changed, here and at other workers. For the gateway's event loop."""
         canonical = canonical_uri(uri)
         if canonical is None:
             return
@@ -54,12 +54,12 @@ class ResourceUpdates:
             self._relay.relay("", canonical, "")
 
     def share(self, key: str, uri: str, written: str) -> None:
-        """Tell other workers of a subscription of a session, or with an empty `written` of its end."""
+        """Notify other workers of a subscription of a session, or with an empty `written` of its end."""
         if self._relay is not None:
             self._relay.relay(key, uri, written)
 
     def shared(self, listener: Callable[[str, str, str], None]) -> None:
-        """Have a listener told of subscriptions at other workers: key of the session, URI, and how the session wrote it."""
+        """Register a listener for subscriptions at other workers: key of the session, URI, and the session's spelling of it."""
         self._subscribing.append(listener)
 
     def _heard(self, key: str, uri: str, written: str) -> None:
@@ -70,19 +70,19 @@ class ResourceUpdates:
             listener(key, uri, written)
 
     def put_here(self, uri: str) -> None:
-        """Tell the listeners of this process alone: other workers hear of it by themselves."""
+        """Notify only the listeners of this process: other workers get the change from its source."""
         canonical = canonical_uri(uri)
         if canonical is not None:
             self._tell(canonical)
 
     def list_changed(self, source: str, kind: str) -> None:
-        """Tell that the list of `prompts` or `resources` has changed at a source."""
+        """Report that the list of `prompts` or `resources` has changed at a source."""
         self._lists[source, kind] = self._lists.get((source, kind), 0) + 1
         if self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(_QUIET_S, self._tell_lists)
 
     def list_changes(self, source: str, kind: str) -> int:
-        """Number of times that a list has changed at a source."""
+        """Return the number of times that a list has changed at a source."""
         return self._lists.get((source, kind), 0)
 
     def lists_changed(self) -> Coroutine[Any, Any, object]:
@@ -108,7 +108,7 @@ class ResourceUpdates:
 
     @contextmanager
     def listening(self, changed: asyncio.Queue[str]) -> Iterator[None]:
-        """Have the queue told of each change within the block."""
+        """Notify the queue of each change within the block."""
         self._listeners[id(changed)] = changed
         if self._relay is not None and not self._hearing:
             self._hearing = True

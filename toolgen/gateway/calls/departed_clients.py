@@ -1,4 +1,4 @@
-"""Clients that left before they were answered, as all workers know of them: requests that are cancelled at another worker."""
+"""Clients that disconnected before they were answered, shared by all workers, for requests that are cancelled at another worker."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Listener = Callable[[Callable[[Sequence[object]], str], frozenset[str]], None]
 
 
 class DepartedClients:
-    """Notes of one worker about clients that left, shared with the other workers through `notes`.
+    """Notes of one worker about clients that disconnected, shared with the other workers through `notes`.
 
-    `secret` keys the digests in the notes, the same in every worker. `alone`: there is no other worker, and nobody has to be told.
+    `secret` keys the digests in the notes, the same in every worker. `alone`: there is no other worker, so no notes are written.
     """
 
     def __init__(self, notes: Departures, *, secret: Callable[[], bytes], clock: Clock, alone: bool) -> None:
@@ -30,23 +30,24 @@ class DepartedClients:
         self._clock = clock
         self.alone = alone
         self._listeners: list[Listener] = []
-        self.trouble = FaultLog(clock, "notes about clients that left are not read")
+        self.trouble = FaultLog(clock, "notes about disconnected clients are not read")
 
     def listen(self, listener: Listener) -> None:
-        """Have a front end told of requests that were cancelled at another worker: it is given what makes a digest, and the digests."""
+        """Register a front end for requests that were cancelled at another worker: it gets a function that makes digests, and the
+        digests."""
         self._listeners.append(listener)
 
     async def cancel(self, request: Sequence[object]) -> None:
-        """Tell the other workers that a request was cancelled that is not in flight here."""
+        """Notify the other workers that a request was cancelled that is not in flight here."""
         if not self.alone:
             await self._add(Departure(kind="cancelled", key=self.digest(request), at=self._clock.now()))
 
     def digest(self, named: Sequence[object]) -> str:
-        """Keyed digest of what a note is about. Raises `CanonicalError`."""
+        """Return the keyed digest of the subject of a note. Raises `CanonicalError`."""
         return hmac.new(self._secret(), b"departed client" + canonical(list(named)), "sha256").hexdigest()
 
     async def hear(self) -> None:
-        """Take in the notes of the other workers. Raises nothing: a note that cannot be read now is read later."""
+        """Read the notes of the other workers. Raises nothing: an unreadable note is read later."""
         try:
             news = await self._notes.news()
         except StateError as error:
@@ -59,11 +60,11 @@ class DepartedClients:
                 listener(self.digest, cancelled)
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close open connections."""
         await self._notes.close()
 
     async def _add(self, note: Departure) -> None:
         try:
             await self._notes.add(note)
         except (StateError, CanonicalError) as error:
-            _logger.warning("other workers were not told of a client that left: %s", error)
+            _logger.warning("other workers were not notified of a disconnected client: %s", error)

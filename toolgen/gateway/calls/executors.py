@@ -1,4 +1,4 @@
-"""Executors of calls, one for each source: of a project, and of a catalog that is reloaded while others carry calls out."""
+"""Executors of calls, one for each source: of a project, and of a catalog that is reloaded while calls run."""
 
 from __future__ import annotations
 
@@ -155,14 +155,14 @@ def make_function_runtime(
     resource_updated: Callable[[str], None] | None = None,
 ) -> FunctionRuntime:
     """Return the runtime for the functions of one gateway, with the folders of calls below `folder`. It starts at the first call. `inner`
-    makes the calls of functions to other tools, and `resource_updated` is told the URI of a resource that changed."""
+    makes the calls of functions to other tools, and `resource_updated` gets the URI of a changed resource."""
     return FunctionRuntime(folder=folder, inner=inner, resource_updated=resource_updated)
 
 
 def with_added(
     executors: Mapping[str, Executor], offers: Mapping[str, FunctionTool], functions: FunctionRuntime
 ) -> Mapping[str, Executor]:
-    """Return the executors with one added for the functions that a program gave, by the names in their bindings."""
+    """Return the executors with one added for the functions that a program added, by the names in their bindings."""
     return {**executors, ADDED: FunctionExecutor("", "", functions, lambda: offers)} if offers else executors
 
 
@@ -175,7 +175,7 @@ def make_command_server(sources: Mapping[str, SourceSettings]) -> CommandServer:
 
 
 def make_command_client(descriptor: int) -> CommandClient:
-    """A worker's way to it, over the socket with this descriptor."""
+    """Return a worker's client for that server, over the socket with this descriptor."""
     from toolgen.connectors.mcp.command_client import CommandClient  # noqa: PLC0415 - where there is such a source
 
     return CommandClient(descriptor)
@@ -202,7 +202,7 @@ def renewed_executors(
     modules = {one.module.partition(":")[0] for one in bindings if one.module}
     return Renewed(
         by_source={name: made[name] if name in changed else known[name] for name in known},
-        # The runtime of functions is shared by all of them and is not stopped.
+        # All of them share the runtime of functions, which is not stopped.
         left=tuple(
             known[name] for name in sorted(changed) if not CONNECTORS[after.sources[name].kind].shares_executors
         ),

@@ -1,4 +1,4 @@
-"""The tool that toolgen.yaml names in place of one that failed: when it is called, and with what."""
+"""Fallback tool that toolgen.yaml configures for a tool: when it is called, and with which arguments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from toolgen.model.tool import Effect, Tool
 
 __all__ = ["Fallbacks"]
 
-_UNTRIED = frozenset({"breaker", "concurrency"})  # the rules that hold a call back because its system does not do well
+_UNTRIED = frozenset({"breaker", "concurrency"})  # rules that hold a call back because its system is failing
 
 
 class Fallbacks:
-    """By the tool that fails. A fallback is a call of itself, whose parent is the one that failed, and has no fallback of its own."""
+    """Fallbacks by the failing tool. A fallback is a separate call, whose parent is the failed one, and has no fallback itself."""
 
     def __init__(self, tools: Mapping[str, Fallback], catalog: Mapping[str, Tool]) -> None:
         self._tools = tools
@@ -26,10 +26,11 @@ class Fallbacks:
         return bool(self._tools)
 
     def instead(self, call: Call, result: Result) -> tuple[str, JsonObject] | None:
-        """Name and arguments of the call to make instead; None where there is none to make.
+        """Return name and arguments of the call to make instead; None if there is none.
 
-        A read falls back when its system did not do well. What changes something does only where nothing of it was sent, and not where
-        it has an idempotency key: its repetition would be another call. Nothing does that a person agreed to, which was this call alone.
+        A read falls back if its system failed. A call that changes something does so only if nothing was sent and it has no idempotency
+        key, because its repetition would be another call. A call that a person approved never falls back, because the approval was for this
+        call only.
         """
         fallback = self._tools.get(call.tool.name)
         if fallback is None or call.approval or not _failed(call, result):

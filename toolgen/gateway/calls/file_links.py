@@ -1,4 +1,4 @@
-"""Links to files that calls answered with: their URIs, and what an agent reads in place of a link that its client could not take."""
+"""Links to files in answers: their URIs, and the text for an agent whose client does not accept links."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ OWN_SCHEME = "toolgen:"
 SCHEME = "toolgen://answers/"
 UPLOADS = "toolgen://files/"
 MAX_LINKS = 100
-"""How many links of one answer can be read here."""
+"""Maximum number of links of one answer that can be read here."""
 _URI = re.compile(re.escape(SCHEME) + r"([^/]{1,128})/([A-Za-z0-9_-]{64})(?:/([0-9]{1,2}))?\Z")
 
 
 class LinkTarget(Struct, frozen=True, kw_only=True):
-    """Target of a URI: the tool that answered, the key of what is kept of its answer, and which link in that; None for a file."""
+    """Target of a URI: the tool that answered, the key of the stored answer, and the index of the link in it; None for a file."""
 
     tool: str
     token: str
@@ -43,7 +43,7 @@ class LinkTarget(Struct, frozen=True, kw_only=True):
 
 
 def parse_uri(uri: str) -> LinkTarget | None:
-    """The place of a URI; None for one that leads to no file here."""
+    """Parse a URI; None for one that does not lead to a file here."""
     found = _URI.match(uri)
     return (
         None
@@ -53,9 +53,9 @@ def parse_uri(uri: str) -> LinkTarget | None:
 
 
 def linked_file(envelope: Envelope) -> dict[str, Any] | None:
-    """The `resource_link` of an answer that is a link to a file; None for any other.
+    """Return the `resource_link` of an answer that is a link to a file; None for any other.
 
-    What an upstream wrote to look like one can lead nowhere but here, and there to nothing.
+    A forged link from an upstream system can only lead to this gateway, and there to nothing.
     """
     data: Json = envelope.data
     link = data.get("resource") if isinstance(data, Mapping) and data.keys() == {"resource"} else None
@@ -78,7 +78,7 @@ def is_reference(value: Json) -> bool:
 
 
 def reference_text(reference: Mapping[str, Json]) -> str:
-    """A file that was taken out of an answer, and how an agent reads it."""
+    """Return the text for a file that was removed from an answer, with how an agent reads it."""
     name = reference.get("name") or reference.get("filename")
     about = f"{reference['media_type']}, {reference['size']} bytes"
     said = f"File {name} ({about})" if name else f"File ({about})"

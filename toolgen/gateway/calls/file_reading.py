@@ -1,4 +1,4 @@
-"""`read_file`: the tool that shows a file by its URI, as much as a model can read at once."""
+"""Tool `read_file`: it shows a file by its URI, as much as a model can read at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RANGE = re.compile(r"(?:([0-9]{1,15})-([0-9]{0,15})|-([0-9]{1,15}))\Z")
 _INPUT: Schema = {
     "type": "object",
     "properties": {
-        "uri": {"type": "string", "minLength": 1, "maxLength": 400, "description": "As the answer said it."},
+        "uri": {"type": "string", "minLength": 1, "maxLength": 400, "description": "As in the answer."},
         "range": {
             "type": "string",
             "pattern": "^([0-9]+-[0-9]*|-[0-9]+)$",
@@ -46,15 +46,15 @@ _INPUT: Schema = {
 }
 _NO_UPLOAD = Error(
     code="expired",
-    message="this file is not here (any more): an upload is kept for a while, for the caller that sent it",
+    message="this file does not exist (any more): an upload is stored for some time, for the caller that sent it",
     suggestion="upload it again",
 )
 _TOOL = seal(
     Tool(
         name=READ_FILE,
         title="Read a file",
-        description="Reads a file that a tool answered with, by the URI in that answer: a text as text, a picture as a picture. Of other "
-        "bytes it says what they are and where they are downloaded. A long text comes in parts, and each part says where the next begins.",
+        description="Reads a file that a tool answered with, by the URI in that answer: a text as text, a picture as a picture. For other "
+        "bytes it returns their type and their download path. A long text comes in parts, and each part names the start of the next.",
         input_schema=_INPUT,
         output_schema=None,
         effect=Effect.READ,
@@ -86,8 +86,7 @@ def _declares_bytes(tool: Tool) -> bool:
 
 
 class CallerFiles:
-    """The files of one gateway's callers. `sent` are those they uploaded, `resource_links`: MCP clients are
-    given links as blocks too."""
+    """Files of a gateway's callers. `sent` are uploaded files, `resource_links`: MCP clients get links as blocks too."""
 
     def __init__(
         self,
@@ -108,7 +107,7 @@ class CallerFiles:
         self.resource_links = resource_links
 
     async def fetch(self, principal: Principal, name: str, token: str) -> KeptFile | Error:
-        """A file that the tool `name` answered this principal with, or why there is none."""
+        """Return a file that the tool `name` answered this principal with, or the reason why there is none."""
         return await self._answering.fetch(self._current.compiled_policy, principal, name, token)
 
     async def read(
@@ -136,7 +135,7 @@ class CallerFiles:
         )
 
     async def with_media(self, principal: Principal, envelope: Envelope) -> Envelope:
-        """The envelope of a call that ended before, with the pictures and recordings that its data names, as far as they are kept."""
+        """Return the envelope of a call that ended before, with the stored pictures and recordings that its data names."""
         return await self._answering.files.with_media(self._current.compiled_policy, principal, envelope)
 
     async def call(
@@ -147,7 +146,7 @@ class CallerFiles:
         session: str,
         caller_connection: CallerConnection | None = None,
     ) -> Envelope:
-        """A call of `read_file`."""
+        """Answer a call of `read_file`."""
         started = self._clock.monotonic()
         result = await self._called(compiled_policy, arguments, principal, session, caller_connection)
         call_id = f"call_{secrets.token_hex(12)}"
@@ -197,7 +196,7 @@ async def _shown(file: KeptFile | HeldFile, uri: str, span: str | None) -> Succe
 
 
 def _places(span: str, size: int) -> tuple[int, int]:
-    """First byte, and the one behind the last, of a range as HTTP writes it (RFC 9110, section 14.1.2)."""
+    """Return the first byte, and the one after the last, of an HTTP range (RFC 9110, section 14.1.2)."""
     found = _RANGE.match(span)
     if found is None:
         return size + 1, 0
@@ -220,7 +219,7 @@ def _described(file: KeptFile | HeldFile, uri: str) -> str:
 
 
 async def _joined(files: Sequence[KeptFile | HeldFile]) -> KeptFile | HeldFile:
-    """Several as one text, in which those that are no text are named."""
+    """Return several files as one text, which names those that are not text."""
     if len(files) == 1:
         return files[0]
     texts = []
@@ -232,7 +231,7 @@ async def _joined(files: Sequence[KeptFile | HeldFile]) -> KeptFile | HeldFile:
 
 
 def _boundary(body: bytes, at: int) -> int:
-    """The end of the character that a place is in (UTF-8: its further bytes begin with the bits 10)."""
+    """Return the end of the character at a position (UTF-8: its further bytes begin with the bits 10)."""
     while at < len(body) and body[at] & 0xC0 == 0x80:
         at += 1
     return at

@@ -1,4 +1,4 @@
-"""Files that callers send: uploaded to the gateway, or returned by one tool and sent with another.
+"""Files of callers: uploaded to the gateway, or returned by one tool and sent with another.
 
 A URI is the key of its file, and is valid for the principal that the file was given to, and for the user that it acts for.
 """
@@ -40,7 +40,7 @@ from toolgen.state.stored_files import KEY_BYTES, FileWriter
 __all__ = ["TOO_LARGE", "FileArguments", "FileUploads", "GatewayFiles", "Uploaded", "sends_files"]
 
 TOO_LARGE = "files.largest"
-"""The rule of a refusal that is about the size of a file."""
+"""Rule of a refusal that is about the size of a file."""
 _RULE = "files"
 _MAX_FILES = 20
 _MAX_NAME_LENGTH = 200
@@ -52,7 +52,7 @@ _Note = Callable[[Mapping[str, Any]], Awaitable[object]]
 
 
 class AnsweredFile:
-    """A file that a call is answered with, while it arrives."""
+    """File in the answer of a call, while it arrives."""
 
     def __init__(self, writer: FileWriter, call_id: str) -> None:
         self._writer = writer
@@ -63,7 +63,7 @@ class AnsweredFile:
         await self._writer.write(data)
 
     async def end(self, media_type: str) -> str:
-        """The token of the whole file, as URIs have it. Raises `StateError`."""
+        """Return the token of the complete file, in the form of URIs. Raises `StateError`."""
         key, _ = await self._writer.finish(media_type=media_type, call_id=self._call_id)
         return token_of(key)
 
@@ -73,7 +73,7 @@ class AnsweredFile:
 
 
 class GatewayFiles:
-    """File store for executors: it reads the files in arguments and keeps the files in answers."""
+    """File store for executors: it reads the files in arguments and stores the files in answers."""
 
     def __init__(self, files: AnswerFiles, current: CurrentPolicy, pauses: Pauses | SharedPauses) -> None:
         self.shown = files.shown
@@ -84,13 +84,13 @@ class GatewayFiles:
         self._pauses = pauses
 
     def begin(self, call: Call) -> AnsweredFile:
-        """A file that a call is answered with. Raises `StateError`."""
+        """Begin a file in the answer of a call. Raises `StateError`."""
         bound = bound_to(self._current.compiled_policy, call.principal, call.tool, None)
         return AnsweredFile(self._files.store.begin(owner=owner_of(call.principal), bound=bound), call.id)
 
     async def open(self, principal: Principal, uri: str) -> KeptFile | None:
-        """The file of a URI; None where this principal has none by it (any more), or the tool that answered with it is paused.
-        Raises `StateError`."""
+        """Open the file of a URI; None if this principal has no such file (any more), or the tool that answered with it is paused. Raises
+        `StateError`."""
         compiled_policy = self._current.compiled_policy
         if uri.startswith(UPLOADS):
             key = _key_of(uri.removeprefix(UPLOADS))
@@ -102,7 +102,7 @@ class GatewayFiles:
         key = _key_of(place.token)
         if tool is None or key is None or not compiled_policy.access.visible(principal, tool):
             return None
-        if self._pauses.stale and not await self._pauses.refresh():  # what cannot be read pauses everything
+        if self._pauses.stale and not await self._pauses.refresh():  # unreadable pauses count as paused
             return None
         if self._pauses.covering(parties(principal), tool.source, tool.name) is not None:
             return None
@@ -118,7 +118,7 @@ class Uploaded(Struct, frozen=True, kw_only=True):
 
 
 class FileUploads:
-    """Takes files of callers. `record` makes an entry durable and raises `AuditError`."""
+    """Uploads of callers. `record` makes an entry durable and raises `AuditError`."""
 
     def __init__(self, files: AnswerFiles, record: _Note) -> None:
         self._store = files.store
@@ -126,7 +126,7 @@ class FileUploads:
 
     @property
     def largest(self) -> int:
-        """The most bytes of one file."""
+        """Return the maximum size of a file."""
         return self._store.budget.largest
 
     async def take(
@@ -172,15 +172,15 @@ class FileUploads:
         except FileTooLargeError as error:
             return too_large(error.most)
         except (StateError, AuditError) as error:
-            return fault_error(error, "the file was not kept")
+            return fault_error(error, "the file was not stored")
         finally:
             await writer.discard()
         return Uploaded(uri=f"{UPLOADS}{token_of(key)}", info=info, expires_s=self._store.budget.expires_s)
 
     async def take_path(self, principal: Principal, path: str, roots: tuple[Path, ...]) -> Uploaded | Error:
-        """Keeps a file of this machine that is in one of these folders, whatever links lead there."""
+        """Store a file of this machine that is in one of these folders, after resolving links."""
         if not roots:
-            return _refused("files of this machine are not open to calls", "set gateway.files.roots in toolgen.yaml")
+            return _refused("calls cannot use files of this machine", "set gateway.files.roots in toolgen.yaml")
         try:
             found = Path(path) if Path(path).is_absolute() else roots[0] / path
             real = found.resolve(strict=True)
@@ -191,11 +191,11 @@ class FileUploads:
                 pieces = _read(descriptor)
                 return await self.take(principal, pieces, filename=real.name)
         except (OSError, ValueError, RuntimeError, StopIteration):
-            return _refused("there is no file at this path in a folder that is open to calls", "give another path")
+            return _refused("there is no file at this path in a folder that calls may use", "give another path")
 
 
 class FileArguments:
-    """Looks at the files among the arguments of a call before it is judged."""
+    """Check of the files in the arguments of a call before it is judged."""
 
     def __init__(self, files: GatewayFiles, uploads: FileUploads, roots: tuple[Path, ...]) -> None:
         self._files = files
@@ -220,7 +220,7 @@ class FileArguments:
         texts = {path for path, _ in file_places(schema, call.arguments, is_text_file)}
         for number, (path, file) in enumerate(list(file_places(schema, call.arguments, is_file))):
             if number >= _MAX_FILES:
-                denied = _deny(f"the arguments hold more than {_MAX_FILES} files", "make several calls")
+                denied = _deny(f"the arguments contain more than {_MAX_FILES} files", "make several calls")
                 return replace(call, denied=call.denied or denied)
             found: Mapping[str, Json] | str | Deny
             if path in texts and "text" in file:
@@ -246,7 +246,7 @@ class FileArguments:
         rest = {key: value for key, value in file.items() if key not in {"size", "sha256", "uri", "path", "base64"}}
         value = file[given[0]]
         if not isinstance(value, str):
-            return _deny(f"{given[0]} of a file is a text", _FORMS)
+            return _deny(f"{given[0]} of a file must be a text", _FORMS)
         if given[0] == "base64":
             return _inline(value, rest)
         uri = value
@@ -263,7 +263,7 @@ class FileArguments:
             return Deny(rule=_RULE, code=fault.code, reason=fault.message, suggestion=fault.suggestion)
         if found is None:
             return _deny(
-                "there is no such file now: it is kept for a while, for the caller it was given to, and not sent while its tool is paused",
+                "there is no such file now: it is stored for some time, for one caller, and not sent while its tool is paused",
                 "make the call again that answered with it, or upload it again",
             )
         info = found.info
@@ -284,7 +284,7 @@ def _encoded(file: Mapping[str, Json]) -> str | Deny:
     """Return the base64 of a plain text that was sent in place of base64. The call has the encoded argument from then on."""
     text = file["text"]
     if not isinstance(text, str) or file.keys() & {"uri", "base64", "path"}:
-        return _deny('a plain text stands alone, as {"text": "…"}', "send the text, or one of uri and base64")
+        return _deny('a plain text is sent alone, as {"text": "…"}', "send the text, or one of uri and base64")
     return base64.b64encode(text.encode("utf-8")).decode("ascii")
 
 
@@ -311,7 +311,7 @@ def _kind_of(rest: Mapping[str, Json], found: str) -> Mapping[str, Json] | Deny:
     """Return the media type of a file: its bytes decide, and the sender's statement may be more specific."""
     said = rest.get("media_type")
     if said is not None and not isinstance(said, str):
-        return _deny("media_type of a file is a text", "leave media_type out")
+        return _deny("media_type of a file must be a text", "leave media_type out")
     if said and not agrees(said, found):
         return _deny(f"the bytes of the file are {found}, and not {bounded(said, 100)}", "leave media_type out")
     return {"media_type": settled_type(said or "", found)}
@@ -323,11 +323,11 @@ def upload_bound(principal: Principal) -> bytes:
 
 
 def too_large(most: int) -> Error:
-    """The refusal of a file that is longer than the gateway keeps."""
+    """Return the refusal of a file that is larger than the gateway stores."""
     return Error(
         code="validation",
-        message=f"the file is longer than {most} bytes, the most that this gateway keeps",
-        suggestion="send a shorter file, or have the operator raise gateway.files.largest",
+        message=f"the file is longer than {most} bytes, the maximum of this gateway",
+        suggestion="send a shorter file, or ask the operator to raise gateway.files.largest",
         rule=TOO_LARGE,
     )
 

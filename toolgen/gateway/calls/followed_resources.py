@@ -1,4 +1,4 @@
-"""Resources of other systems that clients of this process listen to: each is followed once, for as long as somebody listens."""
+"""Subscriptions to resources of other systems: each resource is followed once while a client of this process listens to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["FollowedResources", "Following"]
 _MAX_FOLLOWED = 4096
 _SETTLING_S = 2.0
 _NOBODY = Principal(id="subscriptions")
-"""Caller at a system whose credentials are the same for all."""
+"""Caller for a system whose credentials are the same for all."""
 _Key = tuple[str, str, str, str]
 
 
@@ -66,8 +66,8 @@ class Following:
 
 
 class FollowedResources:
-    """Resources that are followed at the systems that have them. `systems` has the executors in force, `record` makes an entry durable and
-    raises `AuditError`; `updates` is told of changes."""
+    """Resources that are followed at their systems. `systems` has the executors in force, `record` makes an entry durable and raises
+    `AuditError`; `updates` gets the changes."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class FollowedResources:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _wanted(self, principal: Principal, uri: str) -> Iterator[tuple[_Key, Call]]:
-        """Yield the read of a resource that another system may tell of. Callers with the same credentials there share one."""
+        """Yield the read of a resource that another system may report changes of. Callers with the same credentials there share one."""
         context = self._current.compiled_policy.context
         resource = context.resource_of(uri)
         if resource is None or not context.sees_uri(principal, uri):

@@ -30,14 +30,14 @@ _MAX_NAME_LENGTH = 64
 
 
 class InnerCall(Struct, frozen=True, kw_only=True):
-    """The name of a tool, and its arguments."""
+    """Name of a tool, and its arguments."""
 
     name: str
     arguments: JsonObject
 
 
 class InnerCallError(ValueError):
-    """Arguments of a `run_tool` that cannot be taken in one way alone; the text is for the agent."""
+    """Ambiguous arguments of a `run_tool`; the text is for the agent."""
 
 
 def inner_call(given: JsonObject, catalog: Mapping[str, Tool]) -> InnerCall:
@@ -72,7 +72,7 @@ def _unwrapped(given: JsonObject) -> JsonObject:
 
 
 def _held(given: JsonObject, own: frozenset[str]) -> JsonObject:
-    """The arguments in `arguments` or `args`."""
+    """Return the arguments in `arguments` or `args`."""
     arguments = _object(given.get("arguments"), "arguments")
     if "args" not in given:
         return arguments
@@ -90,7 +90,7 @@ def _held(given: JsonObject, own: frozenset[str]) -> JsonObject:
 
 
 def _moved(tool: Tool, own: frozenset[str], arguments: JsonObject, beside: JsonObject) -> JsonObject:
-    """The arguments with those that were sent beside them."""
+    """Return the arguments together with those that were sent beside them."""
     unknown = [key for key in beside if key not in own]
     twice = [key for key in beside if key in arguments and arguments[key] != beside[key]]
     if unknown or twice:
@@ -111,7 +111,7 @@ def _unrepeated(tool: Tool, own: frozenset[str], arguments: JsonObject) -> JsonO
             or own.intersection(holders)
             or _is_open(tool)
         ):
-            held = f"/arguments: holds {_listed(arguments)}, as run_tool does itself"
+            held = f"/arguments: contains {_listed(arguments)}, like run_tool itself"
             raise InnerCallError(f"{held}; put the arguments of {tool.name} directly inside arguments")
         arguments = _object(arguments[holders[0]], f"arguments/{holders[0]}")
     if arguments.get(_NAME) == tool.name and _NAME not in own and not _is_open(tool):
@@ -126,26 +126,28 @@ def _repeats(arguments: JsonObject) -> bool:
 
 
 def _own(tool: Tool) -> frozenset[str]:
-    """The arguments that a tool takes, as it is listed and by their own names."""
+    """Return the arguments of a tool, by their listed and their own names."""
     schema = tool.input_schema
     return frozenset({*members(schema, schema), *own_names(tool).values(), FORMER})
 
 
 def _is_open(tool: Tool) -> bool:
-    """True for a tool that takes arguments which its schema does not name."""
+    """Return True for a tool that accepts arguments that its schema does not name."""
     schema = tool.input_schema
     return schema.get("additionalProperties", False) is not False or "patternProperties" in schema
 
 
 def _object(value: Json, pointer: str) -> JsonObject:
-    """An object, also one that is written as JSON text; nothing in its place is an empty one. Raises `InnerCallError`."""
+    """Return an object, also one that is written as JSON text; a missing value becomes an empty object. Raises `InnerCallError`."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}
     if isinstance(value, str):
         try:
             value = _decoded(value)
         except Malformed as error:
-            raise InnerCallError(f"/{pointer}: must be an object; it is text that is none: {error.message}") from None
+            raise InnerCallError(
+                f"/{pointer}: must be an object; it is text that is not an object: {error.message}"
+            ) from None
     if not isinstance(value, Mapping):
         raise InnerCallError(f"/{pointer}: must be an object; it is {_kind(value)}")
     return value
@@ -159,7 +161,7 @@ def _is_object(value: Json) -> bool:
 
 
 def _decoded(text: str) -> Any:
-    """The value of JSON text. Raises `Malformed`, also for an object that has two members of one name."""
+    """Decode JSON text. Raises `Malformed`, also for an object with a duplicate member."""
     return decode(text.encode("utf-8", "surrogatepass"), object)
 
 
@@ -189,6 +191,6 @@ def _are(names: list[str]) -> str:
 
 
 def _nearest(names: list[str], own: frozenset[str]) -> str:
-    """` (did you mean …?)` for the first few of some names, where one is close."""
+    """Return ` (did you mean …?)` for the first few of some names, if one is close."""
     close = dict.fromkeys(found for name in names[:_MAX_NAMED] if (found := near(name, sorted(own - {FORMER}))))
     return f" (did you mean {', '.join(close)}?)" if close else ""

@@ -1,4 +1,4 @@
-"""Calls that a call makes while it is carried out: a step of a workflow, a function that calls tools."""
+"""Inner calls: calls that a running call makes, such as a step of a workflow or a function that calls tools."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _logger = logging.getLogger(__name__)
 class NestedCalls:
     """`InnerCalls` of one gateway, for its executors.
 
-    Each is decided by the policy that is in force when it is made, for the caller as that policy knows it by then: limited, approved and
-    recorded like any other, with the outer call's id as its parent. The turn that the outer call took is not taken again.
+    Each is decided by the policy in force when it is made, for the caller under that policy: limited, approved and recorded like any other,
+    with the outer call's id as its parent. It uses the turn of the outer call.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class NestedCalls:
         call_context.caller_connection.started = False
         try:
             envelope = await self._calls.carry_out(compiled_policy, made, call_context, prepared.reading)
-        except asyncio.CancelledError:  # the outer call ended: what it has not sent yet is not sent later
+        except asyncio.CancelledError:  # the outer call ended: unsent inner calls are not sent later
             call_context.caller_connection.call_off()
             raise
         envelope = compiled_policy.tokens.handed(envelope, made.principal, outer.session)
@@ -69,7 +69,7 @@ class NestedCalls:
         try:
             known = await waiting.own(call_id, outer.principal)
         except StateError as error:
-            _logger.error("how call %s ended cannot be read: %s", call_id, error)  # noqa: TRY400 - it says all there is
+            _logger.error("the outcome of call %s cannot be read: %s", call_id, error)  # noqa: TRY400 - it says all there is
             return None
         if known is None or known.parent != outer.id:
             return None
@@ -78,7 +78,7 @@ class NestedCalls:
                 waiting.envelope(known), outer.principal, outer.session
             )
         except StateError as error:
-            _logger.error("how call %s ended cannot be read: %s", call_id, error)  # noqa: TRY400 - as above
+            _logger.error("the outcome of call %s cannot be read: %s", call_id, error)  # noqa: TRY400 - as above
             return None
         awaits = known.kind == "account" and known.status != "ended"
         return Answered(envelope=envelope, http_status=known.http_status, awaits_account=awaits)

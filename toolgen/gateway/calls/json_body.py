@@ -1,4 +1,4 @@
-"""JSON of requests and answers: a body that is read strictly, and an `Envelope` as programs read it."""
+"""JSON of requests and answers: strict reading of a body, and the JSON form of an `Envelope`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_DROPPED = 20
 _MAX_NAME_LENGTH = 64
 
 T = TypeVar("T")
-# For text that may not be JSON: an unterminated one matches to the end, so that there is no backtracking.
+# For text that may not be JSON: an unterminated string matches to the end, so that there is no backtracking.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _PATH = re.compile(r" - at `(?:key in )?\$([^`]*)`\Z")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
@@ -53,7 +53,7 @@ _IDENTIFIER = re.compile(r"[\x21-\x7e]{1,128}\Z")
 
 
 class Malformed(ValueError):  # noqa: N818  (an error of the body)
-    """Bytes that are not the JSON expected here. `pointer` is the JSON pointer of the part at fault, "" for the whole."""
+    """Bytes that are not the expected JSON. `pointer` is the JSON pointer of the faulty part, "" for the whole."""
 
     def __init__(self, message: str, *, pointer: str = "") -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     if openings > MAX_DEPTH and deeper_than(data, MAX_DEPTH):
         raise Malformed(f"the JSON is nested more than {MAX_DEPTH} levels deep")
     if openings + data.count(b",") >= MAX_VALUES and _values(data) > MAX_VALUES:
-        raise Malformed(f"the JSON holds more than {MAX_VALUES} values")
+        raise Malformed(f"the JSON has more than {MAX_VALUES} values")
     try:
         value = msgspec.json.decode(data, type=kind)
         if not _repeats(data):
@@ -83,7 +83,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     except UnicodeDecodeError:
         raise Malformed("the body is not UTF-8") from None
     except (RecursionError, ValueError):
-        raise Malformed("the body is not JSON this gateway reads") from None
+        raise Malformed("the body is not JSON that this gateway supports") from None
     raise Malformed("an object has two members of one name")
 
 
@@ -95,13 +95,13 @@ def identifier(text: str) -> bool:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, msgspec.Raw):  # in a value that the encoder did not take
+    if isinstance(value, msgspec.Raw):  # in a value that the encoder did not accept
         return decode_json(bytes(value), FRAMED_DEPTH)
     raise TypeError(type(value).__name__)
 
 
 encode = partial(encode_json, default=_plain)
-"""Compact JSON of whatever was answered: what JSON has no form for is text that says so (`json_codec`)."""
+"""Encoder of compact JSON for any answer: a value without a JSON form becomes a text about it (`json_codec`)."""
 
 
 def _repeats(data: bytes) -> bool:
@@ -122,13 +122,14 @@ def _repeats(data: bytes) -> bool:
 
 
 def _values(data: bytes) -> int:
-    """At least how many values there are: a list of two bytes becomes sixty of memory, so they are counted before there are any."""
+    """Return a lower bound of the number of values: a list of two bytes takes sixty bytes of memory, so values are counted before they are
+    created."""
     bare = _STRING.sub(b"", data)
     return bare.count(b",") + bare.count(b"[") + bare.count(b"{") + 1
 
 
 def _explained(text: str) -> tuple[str, str]:
-    """msgspec's message and path (`$.a[0].b`) as a message and an RFC 6901 pointer."""
+    """Return msgspec's message and path (`$.a[0].b`) as a message and an RFC 6901 pointer."""
     pointer = ""
     if found := _PATH.search(text):
         text = text[: found.start()]
@@ -159,7 +160,7 @@ def unmade(name: str, error: Error) -> Envelope:
 
 
 def invalid(message: str) -> Error:
-    """The error of what cannot be used as it was given."""
+    """Return the error for an invalid value."""
     return Error(code="validation", message=message, suggestion="correct it and call again", rule="arguments")
 
 
@@ -193,7 +194,7 @@ def _documented(call: Call, result: Result) -> Result:
 
 
 def ended(name: str, call_id: str, result: Result, call_context: CallContext, duration_ms: float) -> Envelope:
-    """Notification that something ended, under a name and an id."""
+    """Return the notification that something ended, under a name and an id."""
     meta = Meta(duration_ms=round(duration_ms, 3), truncated=False, audit_seq=call_context.outcome_seq)
     data: Json = None
     content: Json = None
@@ -201,7 +202,7 @@ def ended(name: str, call_id: str, result: Result, call_context: CallContext, du
         data, meta = result.data, replace(meta, row_notes=result.row_notes)
         if (
             result.shape is Shape.CONTENT and data is not None
-        ):  # programs that know no blocks get the content of the blocks
+        ):  # programs that do not support blocks get the content of the blocks
             data, content = plain_data(data), data
     error, cursor_argument, empty_status = None, "", 0
     if isinstance(result, Success):

@@ -1,4 +1,4 @@
-"""Resources that answers of MCP servers link to, read as a call of the tool that gave the link."""
+"""Resources in links of MCP servers' answers, read as a call of the tool that returned the link."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from toolgen.model.tool import Tool
 __all__ = ["LINKED", "held_in", "links_in", "resource_call", "with_uris"]
 
 LINKED = "resource_link"
-"""The rule by which such a call is let through: the policy let the call through that was answered with the link."""
+"""Rule that allows such a call: the policy allowed the call that was answered with the link."""
 
 
 def links_in(content: Json) -> tuple[str, ...]:
-    """The URIs that the blocks of an answer link to, in their order."""
+    """Return the URIs that the blocks of an answer link to, in their order."""
     return tuple(uri for block in blocks_of(content) if (uri := _uri_of(block)))
 
 
 def with_uris(content: Json, uris: Sequence[str]) -> Json:
-    """An answer whose links say by which URIs they are read here, as far as there are some."""
+    """Return an answer in which links have the URIs by which they are read here, as far as there are some."""
     if not isinstance(content, Mapping):
         return content
     here = iter(uris)
@@ -36,7 +36,7 @@ def with_uris(content: Json, uris: Sequence[str]) -> Json:
 
 
 def resource_call(tool: Tool, uri: str, principal: Principal, session: str, *, parent: str) -> Call:
-    """The call that reads a resource. To limits, checks and redaction it is one of the tool that answered with the link."""
+    """Return the call that reads a resource. For limits, checks and redaction it is a call of the tool that answered with the link."""
     reads = tool.linked_resource
     assert reads is not None  # noqa: S101 - no other answer has links
     return Call(
@@ -50,7 +50,7 @@ def resource_call(tool: Tool, uri: str, principal: Principal, session: str, *, p
 
 
 def held_in(data: Json) -> Iterator[tuple[str, bytes]]:
-    """The media type and the bytes of each document and file that a resource holds; of what took their place, as text."""
+    """Yield the media type and the bytes of each document and file in a resource; replacements are read as text."""
     for part in data if isinstance(data, list | tuple) else [data]:
         match part, file_bytes(part):
             case {"media_type": str(kind)}, bytes(body):
@@ -64,7 +64,7 @@ def held_in(data: Json) -> Iterator[tuple[str, bytes]]:
 
 
 def _uri_of(block: Json) -> str:
-    """The URI of a link; "" of any other block."""
+    """Return the URI of a link; "" for any other block."""
     uri = block.get("uri") if isinstance(block, Mapping) and block.get("type") == "resource_link" else None
     return uri if isinstance(uri, str) else ""
 

@@ -1,4 +1,4 @@
-"""Calls inside of calls: what a call is made inside of, and which calls may not be made there."""
+"""Nesting of calls: the ancestry of an inner call, and the calls that may not be nested."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from toolgen.model.tool import NoBinding, Tool
 __all__ = ["MAX_DEPTH", "inside", "nesting_error"]
 
 MAX_DEPTH = 5
-"""How many calls one may be made inside of."""
+"""Maximum nesting of calls."""
 
 
 def inside(call: Call, outer: Call) -> Call:
-    """A call as one that `outer` makes, with all that this is made inside of as its ancestry."""
+    """Return a call as an inner call of `outer`, with the ancestry of `outer` and itself."""
     return replace(call, parent=outer.id, ancestry=(*outer.ancestry, outer.tool.name), trace=outer.trace)
 
 
 def nesting_error(call: Call, tool: Callable[[str], Tool | None]) -> Error | None:
-    """Why a call may not be made inside of the calls of its ancestry; None where it may.
+    """Return the reason why a call may not be made within the calls of its ancestry; None if it may.
 
-    No tool is called inside of itself, and code does not run code, whatever is in between. `tool` finds a tool by name; one that is gone
-    may have been code. What the caller may not see is refused as unknown later.
+    No tool is called within itself, and code does not run code, at any distance. `tool` finds a tool by name; a missing one may have been
+    code. A tool that the caller may not see is refused as unknown later.
     """
     if len(call.ancestry) > MAX_DEPTH:
         return _TOO_DEEP
@@ -41,19 +41,19 @@ def nesting_error(call: Call, tool: Callable[[str], Tool | None]) -> Error | Non
 
 _TOO_DEEP = Error(
     code="forbidden",
-    message=f"calls may be made inside of each other {MAX_DEPTH} deep at most",
-    suggestion="let the outer tools call fewer others",
+    message=f"calls may be nested at most {MAX_DEPTH} levels deep",
+    suggestion="reduce the nesting of tools",
     rule="depth",
 )
 _CODE = Error(
     code="forbidden",
-    message="this call was made by code, and code does not run code, whatever is in between",
+    message="this call was made by code, and code may not run code, even through other tools",
     suggestion="call the tools that the inner code would call",
     rule="recursion",
 )
 _ITSELF = Error(
     code="forbidden",
-    message="this tool is being called already: it would call itself",
+    message="this tool is already running in this chain of calls: it would call itself",
     suggestion="tell the operator of the gateway which tools call one another",
     rule="recursion",
 )

@@ -33,9 +33,9 @@ _MASKED = SecretReference("literal", MASK)
 
 
 def preview(manifest: Manifest, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The request that `toolgen call --dry-run` prints, or an error envelope. Sends nothing, needs no policy, never raises.
+    """Return the request that `toolgen call --dry-run` prints, or an error envelope. Sends nothing, needs no policy, never raises.
 
-    Every credential a tool's source could need is taken to be configured and shown as `***`; every table of a database is open.
+    Every credential of a tool's source is assumed to be configured and shown as `***`; every table of a database is open.
     """
     try:
         return _preview(manifest, name, arguments)
@@ -82,7 +82,7 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
     info = manifest.sources[call.tool.source]
     database, guard = info.database, CONNECTORS[info.kind].database_guard()
     if database is None or guard is None:
-        return Deny(rule="sql", code="sql_refused", reason="the manifest holds no tables for this source")
+        return Deny(rule="sql", code="sql_refused", reason="the manifest has no tables for this source")
     answer = guard.inspect(call, database=database, scope=guard.open_scope(database))
     match answer:
         case Deny():
@@ -96,7 +96,7 @@ def _inspected(call: Call, manifest: Manifest) -> Call | Deny:
 
 
 def _documented(call: Call, manifest: Manifest) -> Call | Deny:
-    """The call as the guard of documents leaves it, where everything is open to everybody."""
+    """Return the call after the guard of documents, with everything open."""
     rules = DocumentRules(
         decide=lambda *_: Allow(rule="preview"),
         visible=lambda *_: True,
@@ -108,7 +108,7 @@ def _documented(call: Call, manifest: Manifest) -> Call | Deny:
     source = call.tool.source
     guard = CONNECTORS[manifest.sources[source].kind].document_guard(None, source, manifest, rules)
     if guard is None:
-        return Deny(rule="graphql", reason="the manifest holds no index of this schema")
+        return Deny(rule="graphql", reason="the manifest has no index of this schema")
     if call.tool.shows_schema:
         return replace(call, graph=guard.part(call))
     answer = guard.check(call, [])
@@ -118,7 +118,7 @@ def _documented(call: Call, manifest: Manifest) -> Call | Deny:
 def _source(tool: Tool, manifest: Manifest) -> SourceSettings:
     info = manifest.sources[tool.source]
     config = CONNECTORS[info.kind].preview_config(tool.source, info)
-    if tool.is_bridged:  # its schemes are the ways that `auth:` can name, and not its server's
+    if tool.is_bridged:  # its schemes are those that `auth:` can name, and not its server's
         (location,) = tool.binding.addresses
         return SourceSettings(config=replace(config, location=location), auth={})
     return SourceSettings(config=config, auth={name: _masked(item) for name, item in info.security_schemes.items()})

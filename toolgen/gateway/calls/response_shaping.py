@@ -1,7 +1,7 @@
 """Shaping of long answers for agents: selected fields, more pages, pieces, and links to bytes.
 
 It happens after the pipeline, so the answer is already redacted for this caller before it is cut, stored and read on. No request to an
-upstream is made here, except by another call through the whole pipeline.
+upstream system is made here, except by another call through the whole pipeline.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _MAX_JOINED_SIZE = 4 * 1024 * 1024
 _NONCE, _CIPHER_KEY, _POSITION = 12, slice(16, KEY_BYTES), b"position "
 _Run = Callable[[Next, Call, CallContext], Awaitable[Result]]
 _Note = Callable[[Mapping[str, Any]], Awaitable[object]]
-_UNREAD = unavailable("whether calls like this are paused cannot be read now", rule="pause")
+_UNREAD = unavailable("pauses cannot be read now", rule="pause")
 _NO_FILE = Error(
     code="expired",
-    message="this file is not here (any more): it is kept for a while, for the caller it was given to",
+    message="this file does not exist (any more): it is stored for some time, for the caller it was given to",
     suggestion="make the call again that answered with it",
 )
 _GONE = Error(
     code="expired",
-    message="the rest of this answer is not here (any more): it is kept for a while, for the caller it was given to, and for the same call",
+    message="the rest of this answer does not exist (any more): it is stored for some time, for the same caller and the same call",
     suggestion="make the call again without the cursor",
 )
 
@@ -71,7 +71,7 @@ class _KeptAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ResponseShaper:
-    """`record` makes an entry durable and raises `AuditError`; `run` sends a call through the whole pipeline."""
+    """Shaping of answers. `record` makes an entry durable and raises `AuditError`; `run` sends a call through the whole pipeline."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class ResponseShaper:
         return _piece(_read_on_with(call.tool, result), result.data, (), key, bound)
 
     async def read_on(self, compiled_policy: CompiledPolicy, call: Call, cursor: str) -> Envelope:
-        """The next piece of an answer to the same call. It is recorded, and reaches no upstream."""
+        """Return the next piece of an answer to the same call. It is recorded, and sends no request."""
         try:
             token = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         except (ValueError, binascii.Error):
@@ -149,7 +149,7 @@ class ResponseShaper:
     async def fetch(
         self, compiled_policy: CompiledPolicy, principal: Principal, name: str, token: str
     ) -> KeptFile | Error:
-        """A file that this principal was given a link to."""
+        """Return a file that this principal got a link to."""
         found = await self._file(compiled_policy, principal, name, token)
         if isinstance(found, Error):
             return found
@@ -200,7 +200,7 @@ class ResponseShaper:
     async def with_links(
         self, compiled_policy: CompiledPolicy, call: Call, result: Success | Failed
     ) -> Success | Failed:
-        """An answer of an MCP server with the URIs that this gateway reads its links by."""
+        """Return an answer of an MCP server with the URIs by which this gateway reads its links."""
         links = links_in(result.data)[:MAX_LINKS]
         if not links:
             return result
@@ -232,7 +232,7 @@ class ResponseShaper:
         return _NO_FILE if kept is None else (tool, kept)
 
     async def _keep(self, compiled_policy: CompiledPolicy, principal: Principal, tool: Tool, kept: _KeptAnswer) -> str:
-        """Keeps something for a caller, and returns its URI. Raises `StateError`."""
+        """Store something for a caller, and return its URI. Raises `StateError`."""
         bound = bound_to(compiled_policy, principal, tool, None)
         key = await self._store.put(msgspec.msgpack.encode(kept), owner=owner_of(principal), bound=bound)
         return uri_of(tool, key)
@@ -247,7 +247,7 @@ class ResponseShaper:
         paused."""
         if not compiled_policy.access.visible(principal, tool):
             return _GONE
-        if self._pauses.stale and not await self._pauses.refresh():  # what cannot be read pauses everything
+        if self._pauses.stale and not await self._pauses.refresh():  # unreadable pauses count as paused
             return _UNREAD
         pause = self._pauses.covering(parties(principal), tool.source, tool.name)
         if pause is UNREADABLE:
@@ -259,7 +259,7 @@ class ResponseShaper:
         return None
 
     async def _opened(self, key: bytes, bound: bytes) -> _KeptAnswer | None:
-        """The answer that is kept under a key. Raises `StateError`."""
+        """Return the answer that is stored under a key. Raises `StateError`."""
         body = await self._store.get(key, bound=bound)
         return None if body is None else msgspec.msgpack.decode(body, type=_KeptAnswer)
 
@@ -277,7 +277,7 @@ class ResponseShaper:
         try:
             await self._record(entry)
         except AuditError as error:
-            return fault_error(error, "nothing is read on, because it could not be recorded")
+            return fault_error(error, "the rest is not returned, because this could not be recorded")
         return None
 
     async def _paged(
@@ -380,7 +380,7 @@ def chosen(tool: Tool, result: Success, reading: AnswerOptions) -> Success:
     """Return the chosen items and fields of an answer. Raises `ChoiceError` if it has none of them."""
     if reading is WHOLE:
         return result
-    if result.shape is Shape.GRAPHQL and isinstance(result.data, Mapping):  # with errors beside it
+    if result.shape is Shape.GRAPHQL and isinstance(result.data, Mapping):  # data with errors beside it
         inner = chosen(tool, replace(result, data=result.data.get("data"), shape=Shape.WHOLE), reading)
         return replace(result, data={**result.data, "data": inner.data}, more=inner.more)
     if reading.choice is not None:
@@ -394,7 +394,7 @@ def chosen(tool: Tool, result: Success, reading: AnswerOptions) -> Success:
     if mask is None:
         return result
     if not mask.fits(result.data) and (told := paths_in(result.data)):
-        raise ChoiceError(f"{option_name(tool)}.fields: none of these is in the answer, which has: {', '.join(told)}")
+        raise ChoiceError(f"{option_name(tool)}.fields: the answer has none of these; it has: {', '.join(told)}")
     return replace(result, data=mask.apply(result.data))
 
 
@@ -429,7 +429,7 @@ def _piece(result: Success, value: Json, start: Position, key: bytes, bound: byt
 
 
 def _opened_position(token: bytes, bound: bytes) -> Position | None:
-    """Position at which a cursor continues; None for one that was changed, or given for another call."""
+    """Return the position at which a cursor continues; None for one that was changed, or given for another call."""
     nonce, sealed = token[KEY_BYTES : KEY_BYTES + _NONCE], token[KEY_BYTES + _NONCE :]
     if len(nonce) != _NONCE or not sealed:
         return None

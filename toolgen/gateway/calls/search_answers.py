@@ -1,4 +1,4 @@
-"""Answers of search_tools: the information about each hit that an agent needs to choose one and call it."""
+"""Answers of search_tools: for each hit, the information that an agent needs to choose and call it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_SCHEMAS: Final = 3
 _AS_LIKELY: Final = 0.97  # share of the best score from which a hit counts as equally likely
 _MAX_SCHEMA_TOKENS: Final = 1_500  # of all schemas; the best hit keeps its schema if it fits alone
 _MAX_SUMMARY_LENGTH: Final = 200
-_MAX_OTHER_LENGTH: Final = 110  # of the summary of a hit that comes without a schema
+_MAX_OTHER_LENGTH: Final = 110  # characters of the summary of a hit without a schema
 _POOR: Final = 0.34
 _SENTENCE: Final = re.compile(r".+?[.!?](?=\s|\Z)", re.DOTALL)
 _SUCCESSOR: Final = re.compile(
@@ -31,7 +31,7 @@ _SUCCESSOR: Final = re.compile(
 
 
 class FoundTool(Struct, frozen=True):
-    """A tool that was found, its score among the others, and how much of the request it has, from 0 to 1."""
+    """Tool that was found, its score relative to the others, and the share of the query that it covers, from 0 to 1."""
 
     tool: Tool
     score: float = 1.0
@@ -68,13 +68,13 @@ def _entry(one: FoundTool, room: int) -> dict[str, Any]:
     text = " ".join(tool.description.split())
     first = _SENTENCE.match(text)
     summary = bounded(first[0] if first else text, room)
-    # A title that says nothing beside the name and the summary costs its characters for nothing.
+    # A title that adds nothing to the name and the summary only costs characters.
     title = {} if {*terms(tool.title)} <= {*terms(tool.name), *terms(summary)} else {"title": tool.title}
     return {"name": tool.name, **title, "summary": summary, "effect": str(tool.effect), "fit": round(one.fit, 2)}
 
 
 def succeeded_by(tool: Tool, catalog: Mapping[str, Tool]) -> str | None:
-    """Return the successor that the description of a deprecated tool names; None if it names none, or none that the caller may call."""
+    """Return the successor that the description of a deprecated tool names; None if there is none, or if the caller may not call it."""
     if "eprecated" not in tool.description or (said := _SUCCESSOR.search(tool.description)) is None:
         return None
     wanted = terms(said[1])

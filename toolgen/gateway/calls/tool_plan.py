@@ -1,6 +1,6 @@
-"""Tool plan: what a policy settles about the calls of one principal to one tool before they enter the pipeline.
+"""Tool plan: decisions of a policy about the calls of one principal to one tool that are made before the pipeline.
 
-Ordinary arguments are a flat object of plain values, each under a name that the tool lists. The gateway takes them as they are: nothing is
+Ordinary arguments are a flat object of plain values, each under a name that the tool lists. The gateway uses them unchanged: nothing is
 repaired, renamed or dropped, and arguments that the policy binds are added. Any other call is prepared in the general way
 (`call_preparation.py`).
 """
@@ -34,12 +34,12 @@ _MAX_PLANS = 20_000
 
 
 class OrdinaryArguments:
-    """Arguments of a tool whose plain values are taken as they are sent: text where the schema declares text, numbers and booleans."""
+    """Arguments of a tool whose plain values are used as they are sent: text where the schema declares text, numbers and booleans."""
 
     __slots__ = ("_numbers", "_texts")
 
     def __init__(self, tool: Tool, bound: frozenset[str] = frozenset()) -> None:
-        """`bound` are the names of arguments that the gateway sets, which no caller sends."""
+        """Create the check; `bound` are the names of arguments that the gateway sets, which no caller sends."""
         properties = tool.input_schema.get("properties")
         declared = properties if isinstance(properties, Mapping) else {}
         texts, numbers = set[str](), set[str]()
@@ -54,7 +54,7 @@ class OrdinaryArguments:
         self._texts, self._numbers = frozenset(texts), frozenset(numbers)
 
     def includes(self, arguments: object) -> bool:
-        """Return True if these arguments are JSON, and what `meant` makes of them is what they are."""
+        """Return True if these arguments are JSON, and `meant` would not change them."""
         if type(arguments) is not dict or len(arguments) > _MAX_ARGUMENTS:
             return False
         for name, value in arguments.items():
@@ -79,7 +79,7 @@ def _plain_types(schema: object) -> frozenset[str]:
 class BoundValues:
     """Arguments of a tool that the policy binds, with their values for the principal that called last: they depend on nothing else.
 
-    A principal is another object for each of its tokens, so that other claims have other values.
+    Each token of a principal gives another object, so that other claims have other values.
     """
 
     __slots__ = ("_access", "_found", "_principal", "_tool")
@@ -98,7 +98,8 @@ class BoundValues:
 
 
 class ToolPlan(Struct, frozen=True, kw_only=True):
-    """Plan for calls of a principal to a tool that it may see. `withheld` is as of `Call`, and `bound` is None if no argument is bound."""
+    """Plan for calls of a principal to a tool that it may see. `withheld` is the attribute of `Call`, and `bound` is None if no argument is
+    bound."""
 
     tool: Tool
     ordinary: OrdinaryArguments
@@ -135,8 +136,8 @@ class ToolPlan(Struct, frozen=True, kw_only=True):
 
 
 class ToolPlans:
-    """Plans under one policy, by tool, principal and its roles. `tools` are those that may have one, and `under` marks the principals that
-    this policy let in."""
+    """Plans under one policy, by tool, principal and its roles. `tools` are those that may have a plan, and `under` marks the principals
+    that this policy authenticated."""
 
     def __init__(
         self,
@@ -154,8 +155,8 @@ class ToolPlans:
     def of(self, principal: Principal, name: str) -> ToolPlan | None:
         """Return the plan for a principal's calls of a tool; None if each call is prepared in the general way.
 
-        That is the case where the principal acts for another, has narrowed itself to toolsets, or was let in under another policy, and
-        where the policy tells it the values of bound arguments. The object is the same as long as the policy is in force.
+        That is the case if the principal acts for another, has narrowed itself to toolsets, or was authenticated under another policy, and
+        if the policy discloses the values of bound arguments to it. The object stays the same while the policy is in force.
         """
         if principal.under is not self._under or principal.on_behalf_of is not None or principal.toolsets:
             return None

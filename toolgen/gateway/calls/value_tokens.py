@@ -1,9 +1,10 @@
-"""Tokens in what a caller sends (`<email:1>`): the values of its session in their place, where the policy lets the tool have them.
+"""Tokens in the arguments of callers (`<email:1>`): they are replaced by the values of the session if the policy gives the tool those
+values.
 
-It happens before the call is made: rules, guards and approvers judge what is sent. The record has digests in the place of the values.
+This happens before the call is made: rules, guards and approvers judge the values. The audit log has digests in place of them.
 
-A caller writes tokens as text. Workflows, code and functions do not: in the calls that they make signed tokens alone count, which they get
-from the answers of such calls and from their caller's own arguments. Text that a service wrote, or that was joined from parts, is no token.
+A caller writes tokens as text. In calls of workflows, code and functions only signed tokens count, which they get from the answers of such
+calls and from their caller's own arguments. Text that a service wrote, or that was joined from parts, is not a token.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from toolgen.state.value_vault import TokenScope, ValueVault
 __all__ = ["NONE", "RestoredArguments", "ValueTokens"]
 
 _RULE = "tokens"
-_MAX_TOKENS = 1_000  # in one call: each may stand for thousands of characters
+_MAX_TOKENS = 1_000  # maximum in one call: each may stand for thousands of characters
 _UNREAD = Deny(
     rule=_RULE,
     code="upstream_unavailable",
-    reason="what tokens stand for cannot be read now, so nothing was sent",
+    reason="the values of tokens cannot be read now, so nothing was sent",
     suggestion="if this goes on, tell the operator of the gateway",
     retry_after_s=1.0,
 )
 _TOO_MANY = Deny(
     rule=_RULE,
     code="validation",
-    reason=f"the arguments hold more than {_MAX_TOKENS:,} tokens",
+    reason=f"the arguments contain more than {_MAX_TOKENS:,} tokens",
     suggestion="make several calls",
 )
 
@@ -49,7 +50,8 @@ _TOO_MANY = Deny(
 class RestoredArguments(Struct, frozen=True, kw_only=True):
     """Arguments with values in place of tokens.
 
-    `values` are as `Call.restored`, `sent` as `Call.sent`; `denied` says why there are none."""
+    `values` are those of `Call.restored`, `sent` that of `Call.sent`; `denied` is the reason for a refusal.
+    """
 
     arguments: JsonObject
     values: tuple[tuple[str, str, str], ...] = ()
@@ -57,18 +59,18 @@ class RestoredArguments(Struct, frozen=True, kw_only=True):
     denied: Deny | None = None
 
     def of(self, call: Call) -> Call:
-        """The call that was made with these arguments."""
+        """Return the call with these arguments."""
         if not self.values and self.denied is None:
             return call
         return replace(call, restored=(*call.restored, *self.values), sent=self.sent, denied=call.denied or self.denied)
 
 
 NONE = RestoredArguments(arguments={})
-"""Where a project has no tokens."""
+"""Result for a project without tokens."""
 
 
 class ValueTokens:
-    """Under one policy. Raises `PolicyError` for one that gives back values of kinds that have no tokens."""
+    """Tokens under one policy. Raises `PolicyError` if the policy returns values of a kind that has no tokens."""
 
     def __init__(
         self, tokens: Tokens | None, grants: tuple[TokenGrant, ...], vault: ValueVault, key: Callable[[], bytes]
@@ -85,9 +87,9 @@ class ValueTokens:
     async def restored(
         self, tool: Tool, arguments: JsonObject, principal: Principal, session: str, *, signed: bool = False
     ) -> RestoredArguments:
-        """Arguments of a call with values in place of tokens; of signed ones alone for a call that is made inside of another.
+        """Return the arguments of a call with values in place of tokens; for an inner call, only of signed ones.
 
-        Workflows and code get tokens as they are: the calls that they make are judged each by itself.
+        Workflows and code get tokens unchanged: each call that they make is judged separately.
         """
         tokens = self._tokens
         if tokens is None:
@@ -95,7 +97,7 @@ class ValueTokens:
         signer = self._signer(principal, session) if signed else None
         if tool.binding.makes_calls:
             return RestoredArguments(arguments=arguments if signer is None else _outward(arguments, tokens, signer))
-        if signer is not None:  # a name of a field is no place for a value
+        if signer is not None:  # names of fields are never replaced by values
             arguments = _named_plainly(arguments, tokens, signer)
         where: dict[str, set[TokenMatch]] = {}
         resembling, count = False, 0
@@ -137,7 +139,7 @@ class ValueTokens:
         )
 
     def received(self, call: Call) -> JsonObject:
-        """The arguments of a workflow or of code with the tokens of its caller signed. Raises `StateError`."""
+        """Return the arguments of a workflow or of code with the tokens of its caller signed. Raises `StateError`."""
         tokens = self._tokens
         if tokens is None:
             return call.arguments
@@ -147,7 +149,7 @@ class ValueTokens:
         return _mapped(call.arguments, lambda text: tokens.inward(text, signer))
 
     def handed(self, envelope: Envelope, principal: Principal, session: str) -> Envelope:
-        """The answer of a call as the workflow, code or function gets it that made the call: with signed tokens. Raises `StateError`."""
+        """Return the answer of an inner call for the workflow, code or function that made it: with signed tokens. Raises `StateError`."""
         tokens = self._tokens
         if tokens is None:
             return envelope
@@ -171,13 +173,13 @@ class ValueTokens:
                 if name == written:
                     return Deny(
                         rule=_RULE,
-                        reason=f"{name}: {one} stands in code, where no value is put",
-                        suggestion="use a parameter or a variable, and give the token as its value",
+                        reason=f"{name}: {one} is in code, where tokens are not replaced",
+                        suggestion="use a parameter or a variable, and pass the token as its value",
                     )
                 if not may_have(self._grants, principal, tool, name, one.kind):
                     return Deny(
                         rule=_RULE,
-                        reason=f"{name}: the policy does not give this tool the value that {one} stands for",
+                        reason=f"{name}: the policy does not give this tool the value of {one}",
                         suggestion=f"leave it out; to send these characters as they are, write <\\{str(one)[1:]}",
                     )
         return None
@@ -187,8 +189,8 @@ def _unknown(token: TokenMatch) -> Deny:
     return Deny(
         rule=_RULE,
         code="validation",
-        reason=f"{token} stands for nothing in this session",
-        suggestion="use a token as an answer in this session showed it, or make the call again that showed it",
+        reason=f"{token} has no value in this session",
+        suggestion="use a token from an answer in this session, or repeat the call that returned it",
     )
 
 
@@ -223,7 +225,7 @@ def _named_plainly(value: Json, tokens: Tokens, signer: Signer) -> Any:
 
 
 def _put(value: Json, replaced: Callable[[str], str]) -> Json:
-    """Values alone: a name of a field is never put in place of a token."""
+    """Replace values only: a token in the name of a field is never replaced."""
     if isinstance(value, str):
         return replaced(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The catalog in force: read again when a build has written another, put in force whole, or not at all where it cannot be used."""
+"""Catalog in force: read again when a build has written another, and put in force as a whole if it can be used."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _MAX_TOLD = 20
 _logger = logging.getLogger(__name__)
 
 Renewal = Callable[[Manifest, Manifest], Renewed]
-"""The executors of a catalog that comes into force after another."""
+"""Executors of a catalog that replaces another."""
 Carried = Callable[[Mapping[str, Executor] | None, Mapping[str, FunctionTool]], Mapping[str, Executor]]
-"""These executors, or those in force, and what carries out calls of functions that were added."""
+"""Function that returns these executors, or those in force, together with the executor of functions that were added."""
 
 
 _State = tuple[State, State, bool]
-"""What was built, the policy, and whether that has been unchanged for long enough."""
+"""State of the built files, the policy, and whether that has been unchanged for long enough."""
 
 
 class CatalogReloader:
-    """Looks after what `toolgen build` writes. Every worker has one of its own, so that all follow within a second.
+    """Reloader of the output of `toolgen build`. Every worker has its own, so that all follow within a second.
 
     A catalog that cannot be read, or that the policy does not fit, changes nothing; it is tried again when a file of either changes.
     Executors of an older catalog are closed once no call of `running` needs them. `meaning` searches the tools in force.
@@ -60,16 +60,16 @@ class CatalogReloader:
         self._carried = carried
         self._changing = asyncio.Lock()
         self.built = policies.runtime.manifest
-        """The catalog as it was built, without what was added and removed since."""
+        """The catalog as it was built, without later additions and removals."""
         self.overlay = Overlay()
-        """What was added and removed since."""
+        """Tools that were added and removed since the build."""
         self._watching: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self.unread = ""
-        """What is wrong with what was built, while an older catalog is in force."""
+        """The error of the built files while an older catalog is in force."""
 
     def start(self, background: Background) -> None:
-        """Begins to look after the files."""
+        """Start watching the files."""
         self._watching = background.start("watching the catalog", self._watch)
 
     async def stop(self) -> None:
@@ -80,16 +80,16 @@ class CatalogReloader:
             await asyncio.wait(self._closing)
 
     async def reload(self) -> bool:
-        """Reads the catalog again and puts it in force whole. False when it cannot be used: then what was in force stays so.
+        """Read the catalog again and put it in force as a whole. Returns False if it cannot be used: then nothing changes.
 
-        Either is in the log and on record. What was added and removed since stays added and removed.
+        Both outcomes are logged and recorded. Tools that were added or removed stay so.
         """
         async with self._changing:
             return await self._reload()
 
     @property
     def in_force(self) -> Manifest:
-        """The catalog in force."""
+        """Return the catalog in force."""
         return self._policies.runtime.manifest
 
     def policy_state(self) -> object:
@@ -97,11 +97,11 @@ class CatalogReloader:
         return state_of(self._policies.runtime.settings.policies), self._policies.loaded
 
     async def change(self, overlay: Overlay, begin: Callable[[Manifest, Manifest], Awaitable[None]]) -> None:
-        """Puts what was added and removed in force, in place of what was before. `begin` comes just before, with the catalogs in force
+        """Put added and removed tools in force, in place of the earlier ones. `begin` is called just before, with the catalogs in force
         before and after.
 
-        Raises `ToolgenError` where the policy does not fit, and what `begin` raises: nothing changes then. What only takes tools away
-        leaves the policy as it is.
+        Raises `ToolgenError` if the policy does not fit, and the errors of `begin`: nothing changes then. An edit that only removes tools
+        leaves the policy unchanged.
         """
         async with self._changing:
             overlay.check(self.built)
@@ -157,7 +157,7 @@ class CatalogReloader:
             self._meaning.follow(manifest)
 
     def _close_later(self, left: tuple[Executor, ...]) -> None:
-        """Once every call that began under the catalog before has ended."""
+        """Close the former executors after every call that began under the former catalog has ended."""
 
         async def close() -> None:
             await self._running.ended()
@@ -165,7 +165,7 @@ class CatalogReloader:
                 await executor.close()
 
         if left:
-            task = asyncio.create_task(close(), name="closing what the catalog before had")
+            task = asyncio.create_task(close(), name="closing the executors of the former catalog")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
@@ -182,14 +182,14 @@ class CatalogReloader:
         await self._policies.note({"event": "catalog", "status": "ok", "arguments": arguments})
 
     async def _watch(self) -> None:
-        """A change is acted on once it has rested: the files of one build are written one after the other."""
+        """Watch for changes. A change is read after it has been stable, because a build writes its files one after the other."""
         known = last = (self._policies.state.built, self._policies.state.policies, True)
         while True:
             await asyncio.sleep(INTERVAL_S)
             states = file_states(self._policies.runtime.settings)
             state = (states.built, states.policies, self._policies.settled)
             if state == last and self._concerns(known, state):
-                known = state  # what changes while it is read is read again
+                known = state  # a change during the reading is read again
                 await self.reload()
             last = state
 

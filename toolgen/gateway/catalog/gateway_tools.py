@@ -39,15 +39,16 @@ class GatewayTools:
     async def add(
         self, function: object, *, name: str = "", effect: str = "", title: str = "", description: str = ""
     ) -> Tool:
-        """Add a tool of a function or method, or one of FastMCP or LangChain, and return it. The words stand in place of its own.
+        """Add a tool of a function or method, or one of FastMCP or LangChain, and return it. `name`, `effect`, `title` and `description`
+        replace its own.
 
-        Raises `ConfigError` for what cannot be a tool and for a name that is taken, `PolicyError` where the policy does not
-        fit, `AuditError` and `StateError` where it cannot be recorded or shared: it is not there then.
+        Raises `ConfigError` for an object that cannot be a tool and for a name that is in use, `PolicyError` if the policy does not fit,
+        `AuditError` and `StateError` if it cannot be recorded or shared: then it is not added.
         """
         return await self._runtime.add(function, name=name, effect=effect, title=title, description=description)
 
     async def remove(self, name: str) -> None:
-        """Remove a tool: one that was added, or one of the build, which then stays away when it is built again. Calls under way end."""
+        """Remove a tool: one that was added, or one of the build, which then stays removed in later builds. Running calls end normally."""
         await self._runtime.remove(name)
 
     async def restore(self, name: str) -> Tool | None:
@@ -56,17 +57,17 @@ class GatewayTools:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The names of the tools that were added and are in force."""
+        """Return the names of the tools that were added and are in force."""
         return self._runtime.added
 
     @property
     def removed(self) -> frozenset[str]:
-        """The names of the tools of builds that are removed."""
+        """Return the names of the removed tools of builds."""
         return self._runtime.removed
 
 
 async def apply_changes(tools: GatewayTools) -> tuple[str, ...]:
-    """Put in force once what was added and removed, for a command that opens nothing else; return why not all of it is."""
+    """Put added and removed tools in force once, for a command that opens nothing else; return the reason if some are not."""
     return await tools._runtime.look()
 
 
@@ -97,10 +98,10 @@ class SyncGatewayTools:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The names of the tools that were added and are in force."""
+        """Return the names of the tools that were added and are in force."""
         return self._tools.added
 
     @property
     def removed(self) -> frozenset[str]:
-        """The names of the tools of builds that are removed."""
+        """Return the names of the removed tools of builds."""
         return self._tools.removed

@@ -1,4 +1,4 @@
-"""MCP servers that the gateway is: the one at /mcp, and one for each entry of `gateway.endpoints`; and their instructions."""
+"""MCP servers of the gateway: the one at /mcp, and one for each entry of `gateway.endpoints`; and their instructions."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ DEFAULT_SERVERS: Final[Mapping[str, McpServerSettings]] = {"": McpServerSettings
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """Tools, prompts and resources that a caller may see. `listed` are the names of the tools that it is listed: they may be those that
-    search."""
+    """Tools, prompts and resources that a caller may see. `listed` are the names of its listed tools, which may be the search tools."""
 
     tools: Collection[Tool] = ()
     listed: frozenset[str] = frozenset()
@@ -40,8 +39,8 @@ class Offer(Struct, frozen=True, kw_only=True):
 
 
 class McpServers:
-    """The servers by the name of their endpoint, "" for that at /mcp. `sources` and `toolsets` are those of the policy and the catalog
-    in force."""
+    """Servers by the name of their endpoint, "" for that at /mcp. `sources` and `toolsets` are those of the policy and the catalog in
+    force."""
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class McpServers:
         self._servers, self._sources, self._toolsets = servers, sources, toolsets
 
     def check(self) -> None:
-        """Raises `ConfigError` for an endpoint with a toolset that the policy does not have."""
+        """Raise `ConfigError` for an endpoint with a toolset that the policy does not have."""
         known = self._toolsets()
         for name, server in self._servers.items():
             for toolset in server.toolsets:
@@ -65,12 +64,12 @@ class McpServers:
                     )
 
     def settings(self, name: str) -> McpServerSettings:
-        """Introduction of the server."""
+        """Return the introduction of the server."""
         return self._servers[name]
 
     def narrowed(self, principal: Principal, name: str) -> Principal | None:
-        """The principal as it comes to the endpoint: it sees what is in one of its toolsets. None if there is no such endpoint, or the
-        policy has one of its toolsets no more."""
+        """Return the principal at an endpoint: it sees only tools of the endpoint's toolsets. None if the endpoint does not exist, or one
+        of its toolsets is not in the policy any more."""
         server = self._servers.get(name)
         if server is None or not server.toolsets:
             return None
@@ -80,7 +79,7 @@ class McpServers:
         return replace(principal, toolsets=principal.toolsets | {ANY_OF.join(sorted(server.toolsets))})
 
     def instructions(self, name: str, offer: Offer) -> str:
-        """The server's instructions for a caller, "" for none: those of toolgen.yaml, and what the caller may see."""
+        """Return the server's instructions for a caller, "" for none: those of toolgen.yaml, and what the caller may see."""
         own = self._servers[name].instructions
         if own == "":
             return ""
@@ -88,8 +87,8 @@ class McpServers:
 
 
 def instructions_of(offer: Offer, sources: Mapping[str, SourceInfo]) -> str:
-    """Instructions of what a caller may see, and of nothing else: its sources with the number of tools, prompts and resources of each, how
-    long catalogs are searched and waiting calls are read, and what bridged servers say of themselves."""
+    """Return instructions about exactly what a caller may see: its sources with the number of tools, prompts and resources of each, how to
+    search long catalogs and read waiting calls, and what bridged servers state about themselves."""
     tools, prompts = _counts(offer.tools), _counts(offer.prompts)
     resources = _counts(offer.resources)
     seen = [name for name in sorted({*tools, *prompts, *resources}) if name in sources]
@@ -105,12 +104,12 @@ def instructions_of(offer: Offer, sources: Mapping[str, SourceInfo]) -> str:
     parts = ["Sources, whose names begin the names of their tools:\n" + "\n".join(lines)]
     if {SEARCH, RUN} <= offer.listed:
         parts.append(f"The catalog is long: find tools with {SEARCH}, and call them with {RUN}.")
-    policy = "A policy decides about every call: a refusal begins with its code and says what to do."
+    policy = "A policy decides about every call: a refusal begins with its code and tells you what to do."
     if GET_CALL_RESULT in offer.listed:
-        policy += f" Some calls wait for a person; {GET_CALL_RESULT} reads how they end."
+        policy += f" Some calls wait for a person; {GET_CALL_RESULT} reads their results."
     parts.append(policy)
     parts += [
-        f"{name} says of itself: {bounded(' '.join(said.split()), _MAX_QUOTED_LENGTH)}"
+        f"{name} describes itself: {bounded(' '.join(said.split()), _MAX_QUOTED_LENGTH)}"
         for name in islice(seen, _MAX_SOURCES)
         if (said := sources[name].instructions)
     ]

@@ -1,4 +1,4 @@
-"""Names that operations have in their own descriptions, by which a model may know a tool: `issues/create`, `listPets`, `approveOrder`."""
+"""Ids of operations in their own descriptions, by which a model may know a tool: `issues/create`, `listPets`, `approveOrder`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MAX_LENGTH: Final = 200
 
 
 def no_operation(tool: Tool) -> str:
-    """Return the id of a tool's operation that its binding says."""
+    """Return the operation id in a tool's binding."""
     return tool.binding.own_operation
 
 
 class OperationNames:
-    """The tools of one catalog by the ids of their operations, as written or in snake case, with the name of the source before it or not.
+    """Tools of one catalog by the ids of their operations, as written or in snake case, with or without the source's name in front.
 
-    An id that several tools of the catalog have, in one spelling or another, names none of them.
+    An id that several tools of the catalog share, in any spelling, is ambiguous and finds none of them.
     """
 
     def __init__(self, catalog: Iterable[Tool], operation: Callable[[Tool], str]) -> None:
@@ -33,7 +33,7 @@ class OperationNames:
                 self._by_id.setdefault(f"{_snake(tool.source)}_{spelt}", []).append(tool)
 
     def tool(self, name: str) -> Tool | None:
-        """The only tool whose operation has this id; None where there is none, or several."""
+        """Return the only tool whose operation has this id; None if there is none, or several."""
         found = self._by_id.get(_snake(name), ())
         return found[0] if len(found) == 1 else None
 

@@ -1,4 +1,5 @@
-"""Tools that a program adds and removes while its gateway runs: on record, in force at once here and soon wherever the state is shared."""
+"""Tools that a program adds and removes while its gateway runs: recorded, in force at once here, and soon after in all gateways that share
+the state."""
 
 from __future__ import annotations
 
@@ -32,15 +33,15 @@ __all__ = ["RuntimeTools", "runtime_tools"]
 _MAX_ADDED = 1_000
 _logger = logging.getLogger(__name__)
 Begin = Callable[[Manifest, Manifest], Awaitable[None]]
-"""What is done just before another catalog comes into force, given the one before and it."""
+"""Function that is called just before another catalog comes into force, with both catalogs."""
 
 
 class RuntimeTools:
-    """`gateway.tools`. A tool that is added is called `added__name` (in a gateway that was made of functions, by its own name), and may be
-    called where the policy allows that. `is_awaited`: no call begins before these tools are known.
+    """`gateway.tools`. An added tool is called `added__name` (in a gateway made of functions, by its own name), and may be called if the
+    policy allows that. `is_awaited`: no call begins before these tools are known.
 
-    What is removed is shared through `state:` and stays removed until it is restored. Of what is added, it is shared where the function is
-    imported from; another gateway has the tool if it can make the same of it (`SharedFunctions`).
+    Removals are shared through `state:` and last until they are undone. An added tool is shared if its function can be imported; another
+    gateway has the tool if it can make the same from it (`SharedFunctions`).
     """
 
     def __init__(
@@ -56,23 +57,23 @@ class RuntimeTools:
     ) -> None:
         self._catalog, self._store, self._functions = catalog, store, functions
         self._record, self._policy_state, self._clock = record, policy_state, clock
-        self._mine: dict[str, Added] = {}  # tools of this process alone
+        self._mine: dict[str, Added] = {}  # added in this process only
         self._shared: ToolChanges | None = None
-        self._refused: object = None  # the policy that did not fit what is shared
+        self._refused: object = None  # policy that did not fit the shared changes
         self._changing = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
         self._is_open, self._is_awaited = False, is_awaited
-        self._faults: dict[str, str] = {}  # by tool; of the policy under ""
+        self._faults: dict[str, str] = {}  # errors by tool; of the policy under ""
         self.trouble = FaultLog(clock, "tools that others added or removed")
 
     async def add(
         self, function: object, *, name: str = "", effect: str = "", title: str = "", description: str = ""
     ) -> Tool:
-        """Makes a tool of a function or method, marked with `@tool` or not (one that is not writes), or takes one of FastMCP or LangChain.
-        The words stand in place of its own.
+        """Make a tool of a function or method, marked with `@tool` or not (without the mark its effect is write), or add one of FastMCP or
+        LangChain. `name`, `effect`, `title` and `description` replace its own.
 
-        Raises `ConfigError` for what cannot be a tool and for a name that is taken, `PolicyError` where the policy does not
-        fit, `AuditError` and `StateError` where it cannot be recorded or shared: it is not there then.
+        Raises `ConfigError` for an object that cannot be a tool and for a name that is in use, `PolicyError` if the policy does not fit,
+        `AuditError` and `StateError` if it cannot be recorded or shared: then it is not added.
         """
         said = ToolOverrides(name=name, effect=effect, title=title, description=description)
         added = await asyncio.to_thread(added_tool, function, said, self._functions.prefix)
@@ -82,7 +83,7 @@ class RuntimeTools:
             if known is not None and known.digest != tool.digest:
                 raise ConfigError(f"another function was added as {tool.name}", suggestion="remove that one first")
             if known is not None and tool.name in overlay.added:
-                return overlay.added[tool.name].tool  # of another gateway, or of this one before it was started again
+                return overlay.added[tool.name].tool  # added by another gateway, or by this one before it was restarted
             if tool.name in self._catalog.in_force.tools:
                 raise ConfigError(f"there is a tool {tool.name} already", suggestion="remove it, or give another name")
             if len(overlay.added) >= _MAX_ADDED:
@@ -98,15 +99,15 @@ class RuntimeTools:
                 self._mine[tool.name] = added
             else:
                 self._functions.keep(added)
-        where = " in this process alone" if entry is None else ""
+        where = " in this process only" if entry is None else ""
         _logger.warning("the tool %s (%s) was added%s", tool.name, tool.digest, where)
         return tool
 
     async def remove(self, name: str) -> None:
-        """Takes a tool away: one that was added, or one of the build, which then stays away when it is built again. Calls under way end.
+        """Remove a tool: one that was added, or one of the build, which then stays removed in later builds. Running calls end normally.
 
-        It is away even where that cannot be recorded. Raises `ConfigError` for a name that is no tool's, `StateError` where it cannot be
-        shared (nothing changes then), and `AuditError`.
+        It is removed even if that cannot be recorded. Raises `ConfigError` for an unknown name, `StateError` if it cannot be shared
+        (nothing changes then), and `AuditError`.
         """
         async with self._changing:
             overlay, before = (await self._opened()).overlay, self._catalog.in_force
@@ -132,9 +133,9 @@ class RuntimeTools:
                 await self._note("tool_removed", tool, before, self._catalog.in_force, shared=own is None)
 
     async def restore(self, name: str) -> Tool | None:
-        """Has a tool of the build back that was removed, as it is built by now; None where no build has it any more.
+        """Restore a removed tool of the build, in its current version; returns None if the build does not have it any more.
 
-        Raises `ConfigError` where it is not removed, or its name is one that was added, and otherwise as `add`.
+        Raises `ConfigError` if it is not removed, or if an added tool has its name, and otherwise as `add`.
         """
         async with self._changing:
             overlay, tool = (await self._opened()).overlay, self._catalog.built.tools.get(name)
@@ -154,11 +155,11 @@ class RuntimeTools:
 
     @property
     def removed(self) -> frozenset[str]:
-        """The names of the tools of builds that are removed."""
+        """Return the names of the removed tools of builds."""
         return self._catalog.overlay.removed
 
     async def start(self, background: Background) -> None:
-        """Begins to follow what others add and remove. Raises `StateError` as `sync` does."""
+        """Start following additions and removals of other gateways. Raises `StateError` as `sync` does."""
         await self.sync()
         self._watching = background.start("following which tools others added", self._watch)
 
@@ -169,8 +170,8 @@ class RuntimeTools:
             await cancel(self._watching)
 
     async def sync(self) -> None:
-        """Puts in force what others added and removed. Raises `StateError` where that cannot be read, but where no call goes on before
-        it is (`is_awaited`)."""
+        """Put the additions and removals of other gateways in force. Raises `StateError` if they cannot be read and calls do not wait for
+        them (`is_awaited`)."""
         self._is_open = True
         try:
             async with self._changing:
@@ -180,14 +181,14 @@ class RuntimeTools:
                 raise
 
     async def known(self) -> None:
-        """Returns once it is known what was added and removed. Raises `StateError` where it is not."""
+        """Wait until additions and removals are known. Raises `StateError` if they are not."""
         if self._shared is None:
             async with self._changing:
                 await self._synced()
 
     async def look(self) -> tuple[str, ...]:
-        """Puts it in force once, for a command that opens nothing else and records nothing. Returns why not all of it is; raises
-        `StateError` where it cannot be read."""
+        """Put them in force once, for a command that opens nothing else and records nothing. Returns the reason if some are not; raises
+        `StateError` if they cannot be read."""
 
         async def nobody(before: Manifest, after: Manifest) -> None: ...
 
@@ -199,7 +200,7 @@ class RuntimeTools:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The names of the tools that were added and are in force."""
+        """Return the names of the tools that were added and are in force."""
         return tuple(sorted(self._catalog.overlay.added))
 
     async def _watch(self) -> None:
@@ -209,18 +210,18 @@ class RuntimeTools:
                 async with self._changing:
                     await self._synced()
             except StateError as error:
-                known = self._shared is not None  # what is known holds
+                known = self._shared is not None  # the known state stays in force
                 self.trouble.say(str(error), passing=known or isinstance(error.__cause__, StoreUnreachableError))
 
     async def _opened(self) -> CatalogReloader:
-        """The catalog as it is by now. Raises `ConfigError` where the gateway is not open."""
+        """Return the current catalog. Raises `ConfigError` if the gateway is not open."""
         if not self._is_open:
             raise ConfigError("the gateway is not open", suggestion="use `async with gateway:`, or `with gateway:`")
         await self._synced()
         return self._catalog
 
     async def _synced(self) -> None:
-        """Puts in force what others did. What cannot be is left out and said, and tried again when the policy changes."""
+        """Put changes of others in force. Impossible ones are left out, reported, and tried again when the policy changes."""
         shared = await self._store.read()
         again = self._refused is not None and self._refused != self._policy_state()
         if shared != self._shared or again:
@@ -235,7 +236,7 @@ class RuntimeTools:
             self.trouble.clear()
 
     async def _follow(self, shared: ToolChanges, tell: Begin) -> dict[str, str]:
-        """Why not all of it is in force. What was removed is removed in any case."""
+        """Put shared changes in force; return the reason if some are not. Removals are always applied."""
         overlay, faults = await self._functions.overlay(shared, self._catalog.built, self._mine)
         before, state = self._catalog.overlay, self._policy_state()
         if overlay == before:
@@ -252,7 +253,7 @@ class RuntimeTools:
         return faults
 
     async def _told(self, before: Manifest, after: Manifest) -> None:
-        """Records what others did. Nothing is added without that; what is removed goes in any case."""
+        """Record changes of others. A tool is added only after that; a removal is applied in any case."""
         old, new = ({(tool.name, tool.digest): tool for tool in one.tools.values()} for one in (before, after))
         for name, digest in sorted(new.keys() - old.keys()):
             code = "tool_restored" if name in self._catalog.built.tools else "tool_added"
@@ -263,10 +264,10 @@ class RuntimeTools:
             try:
                 await self._note("tool_removed", old[name, digest], before, after, shared=True)
             except AuditError:
-                _logger.error("that the tool %s was removed is not on record", name)  # noqa: TRY400 - said elsewhere
+                _logger.error("the removal of the tool %s is not recorded", name)  # noqa: TRY400 - said elsewhere
 
     async def _share(self, code: str, tool: Tool | None, before: Manifest, edit: Edit) -> None:
-        """Tells others of what is on record already; where that fails, so is that."""
+        """Share a recorded change with others; if that fails, the failure is recorded too."""
         try:
             self._shared = await self._store.change(edit)
         except ToolgenError:
@@ -301,7 +302,7 @@ def runtime_tools(
 
 
 def _without(shared: ToolChanges, name: str, gone: RemovedTool | None) -> ToolChanges:
-    """Without a tool that was added, or with one of the build that is gone."""
+    """Return the shared state without an added tool, or with a removal of a tool of the build."""
     if gone is None:
         return msgspec.structs.replace(shared, added=tuple(one for one in shared.added if one.name != name))
     others = (one for one in shared.removed if one.name != name)

@@ -1,7 +1,7 @@
-"""Meta tools, which are listed in place of a long catalog: their names, their schemas and what agents read of them.
+"""Meta tools, which are listed in place of a long catalog: their names, their schemas and their descriptions for agents.
 
-A schema that is listed has as few optional arguments as there can be, as some clients make every one of them required. What else is taken
-is in `INPUTS`; former names are taken too (`canonical`).
+A listed schema has as few optional arguments as possible, because some clients make all of them required. Further arguments are in
+`INPUTS`; former names are accepted too (`canonical`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "meta_tools",
 ]
 
-# A source's tools have `__` in their names, so these are never taken.
+# Tools of a source have `__` in their names, so these never collide.
 SEARCH, DESCRIBE, RUN, RUN_READ = "search_tools", "describe_tool", "run_tool", "run_read_tool"
 CALLING = frozenset({RUN, RUN_READ})
 _FORMER: Mapping[str, str] = MappingProxyType({"call_tool": RUN, "call_read_tool": RUN_READ})
@@ -45,7 +45,7 @@ def _object(properties: Mapping[str, Schema], *required: str) -> Schema:
 
 
 def _without(schema: Schema, *names: str) -> Schema:
-    """A schema as it is listed: without some arguments that are taken."""
+    """Return a schema in its listed form: without some of the accepted arguments."""
     kept = {name: one for name, one in schema["properties"].items() if name not in names}
     return {**schema, "properties": kept}
 
@@ -79,7 +79,7 @@ _DESCRIBE_INPUT = _object(
             "type": "array",
             "items": {"type": "string", "minLength": 1, "maxLength": 300},
             "maxItems": 20,
-            "description": "Show these parts of the arguments alone, by path, such as 'spec.template'; `more` names those left out.",
+            "description": "Show only these parts of the arguments, by path, such as 'spec.template'; `more` names those left out.",
         },
         "depth": {
             "type": "integer",
@@ -95,7 +95,7 @@ _CALL_INPUT = _object(
         "name": _NAME,
         "arguments": {
             "type": "object",
-            "description": "The tool's arguments, as its input schema says (describe_tool shows it).",
+            "description": "The tool's arguments, by its input schema (describe_tool shows it).",
         },
     },
     *("name", "arguments"),
@@ -103,21 +103,21 @@ _CALL_INPUT = _object(
 INPUTS: Mapping[str, Schema] = MappingProxyType(
     {SEARCH: _SEARCH_INPUT, DESCRIBE: _DESCRIBE_INPUT, RUN: _CALL_INPUT, RUN_READ: _CALL_INPUT}
 )
-"""What each of them takes, by name. Those that call others take more forms (`inner_call.py`)."""
+"""Accepted arguments of each meta tool, by name. Those that call other tools accept more forms (`inner_call.py`)."""
 AT_ONCE = INPUTS.keys() - CALLING | {READ_FILE, GET_CALL_RESULT}
-"""The gateway's own tools whose answers nobody has to come back for."""
+"""The gateway's own tools that are always answered at once."""
 
 
 def canonical(name: str) -> str:
-    """The name of a meta tool for a former one; any other name as it is."""
+    """Return the name of a meta tool for a former name; any other name unchanged."""
     return _FORMER.get(name, name)
 
 
 def meta_tools(catalog: Sequence[Tool]) -> tuple[Tool, ...]:
-    """The tools that stand for a catalog, in name order. The effect of `run_tool` is the worst of what it may call.
+    """Return the tools that replace a catalog, in name order. The effect of `run_tool` is the strongest of the tools that it may call.
 
-    `run_read_tool` calls those that only read: a client that asks its user by the hints of tools need not ask for these. It is listed
-    where it differs from `run_tool`.
+    `run_read_tool` calls read-only tools: a client that asks its user by the hints of tools need not ask for these. It is listed if it
+    differs from `run_tool`.
     """
     sources = sorted({tool.source for tool in catalog})
     listed = ", ".join(sources[:_MAX_SOURCES]) + (", …" if len(sources) > _MAX_SOURCES else "")

@@ -23,7 +23,7 @@ __all__ = [
 
 
 def catalog_of(settings: Settings) -> Manifest:
-    """The catalog a project serves: what was generated, and if nothing was, what its descriptions say now."""
+    """Return the catalog of a project: the built one, or, if nothing was built, the one of its current descriptions."""
     if (built := built_catalog(settings)) is not None:
         return built
     from toolgen.generator.build import build_sources  # noqa: PLC0415 - where nothing was built
@@ -32,12 +32,13 @@ def catalog_of(settings: Settings) -> Manifest:
 
 
 def served_catalog(settings: Settings) -> Manifest:
-    """The catalog as a gateway serves it."""
+    """Return the catalog in the form that a gateway serves."""
     return as_served(settings, catalog_of(settings))
 
 
 def as_served(settings: Settings, manifest: Manifest) -> Manifest:
-    """The catalog without the output schemas of tools whose operations are followed: what comes of one is not what began it."""
+    """Return the catalog without the output schemas of tools whose operations are followed: their final results differ from their first
+    answers."""
     given = {name: one.poll for name, one in of_tools(settings.tools, manifest).items() if one.poll is not None}
     tools = dict(manifest.tools)
     for name, tool in manifest.tools.items():
@@ -68,7 +69,7 @@ def built_catalog(settings: Settings) -> Manifest | None:
     for name, source in settings.sources.items():
         if manifest.sources[name].settings != settings_digest(source.config, settings.overrides):
             raise ManifestError(
-                f"was built before toolgen.yaml said what it now says about {name} and its tools",
+                f"was built before the settings of {name} and its tools in toolgen.yaml were changed",
                 where=where,
                 suggestion="run `toolgen build` to write it again",
             )

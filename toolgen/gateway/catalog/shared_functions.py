@@ -1,4 +1,4 @@
-"""Functions that became tools at run time, as other gateways are told of them and make the same tools of them."""
+"""Functions that became tools at run time, shared with other gateways, which make the same tools of them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _IMPORT_S = 60.0
 
 
 class SharedFunctions:
-    """Only what stands in a package of one of the project's own `python:` sources is told to others, and imported because others say so:
-    somebody who can write to the shared state chooses among functions of the project, and runs no other code. What is imported has to
-    make the tool with the digest that was told. `prefix` begins the names of the tools.
-    """
+    """Sharing of functions. Only functions in a package of one of the project's own `python:` sources are shared with others, and imported
+    on behalf of others: an attacker with write access to the shared state can choose among functions of the project, but run no other code.
+    The imported function must make the tool with the shared digest. `prefix` begins the names of the tools."""
 
     def __init__(self, settings: Settings, *, in_process: bool) -> None:
         sources = [source.config for source in settings.sources.values()]
@@ -44,9 +43,9 @@ class SharedFunctions:
 
     @property
     def prefix(self) -> str:
-        """Raises `ConfigError` where the project calls a source of its own so."""
+        """Raise `ConfigError` if the project has a source with this name."""
         if self._is_taken:
-            raise ConfigError(f"the project has a source of its own that is called {ADDED}", suggestion="rename it")
+            raise ConfigError(f"the project has a source named {ADDED}, which is reserved", suggestion="rename it")
         return self._prefix
 
     def entry(self, function: object, tool: Tool, said: ToolOverrides, now: float) -> AddedTool | None:
@@ -74,7 +73,7 @@ class SharedFunctions:
 
     @staticmethod
     def with_one(shared: ToolChanges, entry: AddedTool) -> ToolChanges:
-        """With one more. Raises `ConfigError` where its name was taken meanwhile, by another tool."""
+        """Return the shared entries with one more. Raises `ConfigError` if another tool took its name meanwhile."""
         known = next((one for one in shared.added if one.name == entry.name), None)
         if known is not None and known.digest == entry.digest:
             return shared
@@ -83,11 +82,11 @@ class SharedFunctions:
         return msgspec.structs.replace(shared, added=(*shared.added, entry))
 
     def keep(self, added: Added) -> None:
-        """This is what is had for its digest, whatever becomes of its module."""
+        """Use this function for its digest, even if its module changes."""
         self._made[added.tool.digest] = added
 
     async def load(self, entries: Iterable[AddedTool]) -> tuple[dict[str, Added], dict[str, str]]:
-        """The tools, by name, that others added, and why some are not there."""
+        """Return the tools, by name, that others added, and the reasons why some are missing."""
         found: dict[str, Added] = {}
         faults: dict[str, str] = {}
         for entry in entries:
@@ -116,7 +115,7 @@ class SharedFunctions:
     def _make(self, entry: AddedTool) -> Added:
         prefix, root = self.prefix, self._roots.get(entry.module.partition(".")[0])
         if root is None:
-            raise ConfigError(f"{entry.module} is in no package of a `python:` source")
+            raise ConfigError(f"{entry.module} is not in a package of a `python:` source")
         function = getattr(imported(entry.module, root), entry.function, None)
         if not inspect.isfunction(function) or function.__module__ != entry.module:
             raise ConfigError(f"{entry.module} has no function {entry.function} of its own")

@@ -1,4 +1,5 @@
-"""Finding tools in a catalog that is too long to be read: what search_tools, describe_tool, run_tool and run_read_tool do."""
+"""Discovery of tools in a catalog that is too long to be listed: the implementation of search_tools, describe_tool, run_tool and
+run_read_tool."""
 
 from __future__ import annotations
 
@@ -39,14 +40,14 @@ from toolgen.state.rate_limits import MemoryBuckets
 __all__ = ["MAX_QUERY_LENGTH", "NOTHING_CLOSED", "Closed", "Discovery", "static_cost"]
 
 
-MAX_QUERY_LENGTH = 1_000  # characters that are looked for; what is behind them is left out
+MAX_QUERY_LENGTH = 1_000  # maximum characters of a query; the rest is ignored
 _MAX_CATALOGS = 16
-_MAX_AHEAD = 3  # closed tools that an answer names
+_MAX_AHEAD = 3  # maximum closed tools in an answer
 _SEARCHES = Limit(id="discovery", per=("principal",), per_second=50.0, burst=1_000)
 
 
 def no_graph(_tool: Tool) -> Graph | None:
-    """The schema of a tool where no tool is of GraphQL."""
+    """Return None, for a catalog without GraphQL tools."""
     return None
 
 
@@ -67,7 +68,7 @@ class _CatalogEntry(Struct):
 
 
 class Closed(Struct, frozen=True):
-    """The tools that are not open to a caller who is told so, and the refusal of one of them."""
+    """Closed tools that are disclosed to a caller, and the function that returns the refusal of one of them."""
 
     tools: tuple[Tool, ...] = ()
     refusal: Callable[[str], Deny | None] = lambda _: None
@@ -77,11 +78,11 @@ NOTHING_CLOSED = Closed()
 
 
 class Discovery:
-    """Finds tools within the catalog it is given: one principal's, and so nothing of what that principal may not see.
+    """Discovery of tools within a given catalog: that of one principal, so it reveals nothing that the principal may not see.
 
-    Principals with the same catalog share an index, because it holds exactly what each of them may see. `above` is how many tokens a
-    catalog may cost before the three tools stand in its place; with `meaning`, requests find what they mean, too. `operation` gives the id
-    that a tool's own description calls its operation by, `graph` the schema of a tool of GraphQL.
+    Principals with the same catalog share an index, because it has exactly what each of them may see. `above` is the number of tokens that
+    a listed catalog may cost before the meta tools replace it; with `meaning`, requests are also searched by meaning. `operation` returns
+    the operation id in a tool's own description, `graph` the schema of a GraphQL tool.
     """
 
     def __init__(
@@ -124,7 +125,8 @@ class Discovery:
     async def find(
         self, principal: Principal, catalog: tuple[Tool, ...], query: str, limit: int
     ) -> tuple[Tool, ...] | Error:
-        """The tools that fit a query best, best first; an error where this principal has searched too often. A long query is cut."""
+        """Return the tools that match a query best, best first; an error if this principal has searched too often. A long query is
+        shortened."""
         found = await self._found(principal, catalog, query, limit)
         return found if isinstance(found, Error) else tuple(one.tool for one in found)
 
@@ -186,9 +188,11 @@ class Discovery:
         ahead = await self._closed_ahead(self._shelf(catalog), closed.tools, query) if closed.tools else []
         if ahead and (deny := closed.refusal(ahead[0])) is not None:
             data["not_open"] = [*ahead]
-            data["note"] = f"tools that fit best are not open to this caller ({', '.join(ahead)}): {deny.suggestion}"
+            data["note"] = (
+                f"the tools that fit best are not open to this caller ({', '.join(ahead)}): {deny.suggestion}"
+            )
         elif not terms(query[:MAX_QUERY_LENGTH]):
-            data["note"] = "these words say nothing of a tool: name an action and an object, such as 'close an issue'"
+            data["note"] = "these words do not describe a tool: name an action and an object, such as 'close an issue'"
         elif not found:
             data["note"] = "no tool has these words: try others, or fewer"
         elif is_poor(found):
@@ -196,11 +200,11 @@ class Discovery:
                 "none of these fits well: try other words for the action and its object; there may be no tool for it"
             )
         elif len(query) > MAX_QUERY_LENGTH:
-            data["note"] = f"only the first {MAX_QUERY_LENGTH} characters were looked for"
+            data["note"] = f"only the first {MAX_QUERY_LENGTH} characters were used"
         return Success(data=data)
 
     async def _closed_ahead(self, shelf: _CatalogEntry, closed: tuple[Tool, ...], query: str) -> list[str]:
-        """The names of closed tools that fit a request better than every open one, best first."""
+        """Return the names of closed tools that fit a request better than every open one, best first."""
         if shelf.whole is None or shelf.closed is not closed:
             shelf.closed, tools = closed, (*shelf.catalog, *closed)
             by_name = {tool.name: tool for tool in tools}
@@ -213,7 +217,7 @@ class Discovery:
         return [one.tool.name for one in fitting if not is_poor([one])]
 
     def inner(self, name: str, arguments: JsonObject, catalog: tuple[Tool, ...]) -> InnerCall | Refused:
-        """The call inside a `run_tool` or `run_read_tool`."""
+        """Return the call within a `run_tool` or `run_read_tool`."""
         if fault := excess(arguments):
             return _invalid(fault)
         shelf = self._shelf(catalog)
@@ -236,7 +240,7 @@ class Discovery:
         return inner
 
     async def guided(self, name: str, result: Refused, catalog: tuple[Tool, ...]) -> Refused:
-        """A refusal of an unknown tool that names the nearest."""
+        """Return the refusal of an unknown tool with a suggestion of the nearest ones."""
         return Refused(error=msgspec.structs.replace(result.error, suggestion=await self.suggestion(name, catalog)))
 
     async def suggestion(self, name: str, catalog: tuple[Tool, ...]) -> str:
@@ -256,7 +260,7 @@ class Discovery:
         return f"{said}{SEARCH} finds the exact names"
 
     def _tool(self, name: str, shelf: _CatalogEntry) -> Tool | None:
-        """The tool of this name, or the only one whose operation has this id in the description that it was made of."""
+        """Return the tool with this name, or the only one whose operation has this id in its own description."""
         tool = shelf.by_name.get(name)
         if tool is None:
             if shelf.operations is None:
@@ -274,7 +278,7 @@ class Discovery:
                 stands_in=stand_in,
                 by_name={tool.name: tool for tool in catalog},
             )
-        self._shelves[id(catalog)] = shelf  # last again: what was used least lately stands first
+        self._shelves[id(catalog)] = shelf  # moved to the end: the least recently used is first
         if len(self._shelves) > _MAX_CATALOGS:
             del self._shelves[next(iter(self._shelves))]
         return shelf
@@ -290,7 +294,7 @@ class Discovery:
         return await self._meaning.search(index, query, limit)
 
     async def _index(self, shelf: _CatalogEntry) -> ToolIndex:
-        """The index of a catalog, made in a thread at its first search: a thousand tools take a tenth of a second."""
+        """Return the index of a catalog, made in a thread at its first search: a thousand tools take a tenth of a second."""
         if shelf.index is None:
             async with shelf.building:
                 if shelf.index is None:
@@ -318,7 +322,7 @@ class Discovery:
         return _invalid("; ".join(faults)) if faults else repaired
 
 
-_CORRECT = "correct the arguments and call again; the tool's input schema says what it takes"
+_CORRECT = "correct the arguments by the tool's input schema and call again"
 
 
 def _invalid(message: str, suggestion: str = _CORRECT) -> Refused:
@@ -326,20 +330,20 @@ def _invalid(message: str, suggestion: str = _CORRECT) -> Refused:
 
 
 def _may_suggest(intent: Intent, name: str, tool: Tool) -> bool:
-    """False for a tool that does more than the name that was sent asks for, and for a destructive one that is not this very name in another
-    spelling: where one tool was refused, another is no way to do as much harm."""
+    """Return False for a tool with a stronger effect than the unknown name asks for, and for a destructive one that is not this very name
+    in another spelling: after a refusal, no other tool with the same damage is suggested."""
     if tool.effect is Effect.DESTRUCTIVE:
         return _letters(name) in {_letters(tool.name), _letters(tool.name.removeprefix(f"{tool.source}__"))}
     return intent.writes is not False or tool.effect is Effect.READ
 
 
 def _letters(name: str) -> str:
-    """A name without what spellings differ in: `deletePet`, `delete-pet` and `delete_pet` are one."""
+    """Return a name without the differences of spellings: `deletePet`, `delete-pet` and `delete_pet` are equal."""
     return "".join(sign for sign in name[:MAX_QUERY_LENGTH].lower() if sign.isalnum())
 
 
 def _with_description(catalog: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    """The catalog itself, with `describe_tool` among it if a tool is listed with parts left open."""
+    """Return the catalog itself, or with `describe_tool` if a listed tool has parts that are left open."""
     if not any(is_cut(tool) for tool in catalog):
         return catalog
     (describe,) = (tool for tool in meta_tools(catalog) if tool.name == DESCRIBE)

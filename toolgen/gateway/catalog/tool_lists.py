@@ -1,4 +1,4 @@
-"""A principal's catalog, rendered once per format and cut into pages whose order and cursors are the same on every call."""
+"""Catalog of a principal, rendered once per format and split into pages with a stable order and stable cursors."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ __all__ = [
 ]
 
 _MAX_LISTINGS = 64
-_MAX_DEPTH = 1_000  # of what the gateway wrote itself
+_MAX_DEPTH = 1_000  # tools of the gateway itself
 
 _HOW_IT_IS_CALLED = frozenset({"binding", "origin"})
 
 
 def for_agents(tool: Tool) -> Mapping[str, object]:
-    """A tool as the manifest has it, without how it is called: its servers, steps, statements and place in the description."""
+    """Return a tool as in the manifest, without its servers, steps, statements and place in the description."""
     return {name: value for name, value in tool.to_dict().items() if name not in _HOW_IT_IS_CALLED}
 
 
 LISTED: Mapping[str, Callable[[Tool], Mapping[str, object]]] = MappingProxyType({"manifest": for_agents, **FORMATS})
-"""What a catalog can be listed as, by name."""
+"""Formats of a listed catalog, by name."""
 
 WITH_BINDINGS = "manifest with bindings"
-"""The manifest's tools as a build wrote them, for those who may read the record."""
+"""Tools of the manifest as a build wrote them, for principals that may read the audit log."""
 
 WITH_TASKS = "mcp with tasks"
-"""What clients of MCP's handshake era are listed: with how each tool may be called as a task (2025-11-25)."""
+"""Format for clients of MCP 2025-11-25: with how each tool may be called as a task."""
 
 STATELESS = "mcp 2026-07-28"
-"""What clients of 2026-07-28 are listed: output schemas may describe anything."""
+"""Format for clients of 2026-07-28: output schemas may describe any value."""
 
 
 def _with_tasks(tool: Tool) -> Mapping[str, object]:
@@ -73,11 +73,11 @@ def _with_tasks(tool: Tool) -> Mapping[str, object]:
 APP_FORMS: Mapping[str, str] = MappingProxyType(
     {WITH_TASKS: f"{WITH_TASKS} and apps", STATELESS: f"{STATELESS} with apps"}
 )
-"""The forms for clients that show apps, by those for other clients."""
+"""Formats for clients that show apps, by those for other clients."""
 OWN_APP_FORMS: Mapping[str, str] = MappingProxyType(
     {form: f"{with_apps} of the gateway" for form, with_apps in APP_FORMS.items()}
 )
-"""The same where tools without an app have the gateway's own."""
+"""The same formats for gateways whose own app is shown for tools without an app."""
 _PLAIN: Mapping[str, str] = MappingProxyType(
     {shown: form for forms in (APP_FORMS, OWN_APP_FORMS) for form, shown in forms.items()}
 )
@@ -91,17 +91,17 @@ _WRITERS: Mapping[str, Callable[[Tool], Mapping[str, object]]] = {
 
 
 class ToolPage(Struct, frozen=True, kw_only=True):
-    """Some tools, each as the JSON it is, to be encoded as a list; and the cursor of the rest ("" when there is none)."""
+    """Page of tools, each as its JSON text, to be encoded as a list; and the cursor of the rest ("" if there is none)."""
 
     tools: tuple[msgspec.Raw, ...]
     next_cursor: str
 
 
 class ToolListing:
-    """Listing of a catalog, or of the tools listed in its place. Derived data is made on first use and kept.
+    """Listing of a catalog, or of the tools listed in its place. Derived data is computed on first use and cached.
 
-    No request converts a schema twice. `apps` are tools for apps alone, which clients that show apps are listed, and `readable` tells
-    whether the principal may read the page of an app. The tuples live as long as the listing, because its key relies on that.
+    No request converts a schema twice. `apps` are tools only for apps, which clients that show apps get, and `readable` returns True if the
+    principal may read the page of an app. The tuples live as long as the listing, because its cache key relies on that.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class ToolListing:
         self._with_apps = tuple(sorted((*tools, *apps), key=lambda tool: tool.name)) if apps else tools
         self.catalog = tools if catalog is None else catalog
         self._names = [tool.name for tool in tools]
-        # A client may have had the tools that search listed while the catalog was longer.
+        # A client may have listed the search tools while the catalog was longer.
         searching = meta_tools(self.catalog) if self.catalog else ()
         self._by_name = {tool.name: tool for tool in (*searching, *self.catalog, *tools, *apps)}
         self._own_names: dict[str, str] | None = None
@@ -126,9 +126,9 @@ class ToolListing:
         self._outputs: dict[tuple[str, str], ListedOutput | None] = {}
 
     def page(self, form: str, *, cursor: str, limit: int) -> ToolPage:
-        """Up to `limit` tools after the one `cursor` names. Raises `Malformed` for a cursor that was never given out.
+        """Return up to `limit` tools after the one that `cursor` names. Raises `Malformed` for an invalid cursor.
 
-        A cursor is the last name of a page and not a position, so that a tool added meanwhile neither repeats nor hides another.
+        A cursor is the last name of a page and not a position, so that a tool that is added meanwhile neither repeats nor hides another.
         """
         tools = self._with_apps if form in _PLAIN else self.tools
         names = [tool.name for tool in tools] if tools is not self.tools else self._names
@@ -156,7 +156,7 @@ class ToolListing:
         key = (form, tool.name)
         rendered = self._rendered.get(key)
         if rendered is None:
-            # What thousands of definitions follow is asked for tool by tool; a page of such would be longer than its description.
+            # A definition with thousands of descendants is rendered tool by tool; a page of such tools would be too long.
             shown = (
                 tool
                 if form in {"manifest", WITH_BINDINGS} and complete(tool.input_schema) is tool.input_schema
@@ -169,8 +169,8 @@ class ToolListing:
         return rendered
 
     def _app_meta(self, tool: Tool, *, own: bool) -> Mapping[str, object]:
-        """The `_meta` of a tool for clients that show apps. A page that the principal may not read is not named. A tool without an app is
-        for models alone: what apps of a server may call are tools of servers with apps."""
+        """Return the `_meta` of a tool for clients that show apps. A page that the principal may not read is left out. A tool without an
+        app is only for models: apps of a server may call only tools of servers with apps."""
         if tool.app is None:
             audience: tuple[Audience, ...] = ("app", "model") if tool.name == GET_CALL_RESULT and own else ("model",)
             return ToolApp(uri=OWN_PAGE if own else "", audience=audience).meta if own or self._has_apps else {}
@@ -178,8 +178,8 @@ class ToolListing:
         return app.meta
 
     def called_by_app(self, name: str) -> str:
-        """The tool that an app means by the server's own name for it, if it is one tool of this principal that apps may call; "" for any
-        other name."""
+        """Return the tool that an app means by the server's own name, if exactly one tool of this principal fits and apps may call it; ""
+        for any other name."""
         if self._own_names is None:
             found: dict[str, list[str]] = {}
             for tool in self._by_name.values():
@@ -189,11 +189,11 @@ class ToolListing:
         return self._own_names.get(name, "")
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of this name, where this principal may call it or is listed it; a meta tool also by its former name."""
+        """Return the tool with this name if this principal may call or list it; a meta tool also by its former name."""
         return self._by_name.get(name) or self._by_name.get(canonical(name))
 
     def headers(self, name: str) -> Mapping[str, str]:
-        """The headers (`x-mcp-header`) that arguments of this tool are repeated in, by argument."""
+        """Return the headers (`x-mcp-header`) that repeat arguments of this tool, by argument."""
         found = self._headers.get(name)
         if found is None:
             tool = self._by_name.get(name)
@@ -208,7 +208,7 @@ class ToolListing:
         return found
 
     def output(self, form: str, name: str) -> ListedOutput | None:
-        """The output schema that a tool is listed with in a form of MCP; None where it is listed with none."""
+        """Return the output schema that a tool is listed with in a format of MCP; None if there is none."""
         key = (form, name)
         if key not in self._outputs:
             tool = self._by_name.get(name)
@@ -221,26 +221,26 @@ class ToolListing:
 
 
 class Listings:
-    """The listings of every principal seen lately. No two principals share one."""
+    """Cache of the listings of recent principals. No two principals share one."""
 
     def __init__(self, gateway: Facade) -> None:
         self._gateway = gateway
         self._kept: dict[tuple[str, int], ToolListing] = {}
 
     def of(self, principal: Principal, session: str | None = None) -> ToolListing:
-        """The listing of what this principal may call now; with a session, of what is there in this step of it."""
+        """Return the listing of what this principal may call now; with a session, of the tools in its current step."""
         catalog = self._gateway.tool_calls.catalog(principal, session)
         key = (
             principal.id,
             id(catalog),
-        )  # the listing holds the tuple, so its id is not given to another while it is kept
+        )  # the listing has the tuple, so its id is not reused while it is cached
         listing = self._kept.pop(key, None) or ToolListing(
             self._gateway.tool_calls.offered(principal, session),
             catalog,
             self._gateway.context.app_tools(principal),
             partial(self._gateway.context.may_read, principal),
         )
-        self._kept[key] = listing  # last again: what was used least lately stands first
+        self._kept[key] = listing  # moved to the end: the least recently used is first
         if len(self._kept) > _MAX_LISTINGS:
             del self._kept[next(iter(self._kept))]
         return listing

@@ -38,36 +38,36 @@ class ToolOverrides(Struct, frozen=True, kw_only=True):
 
 
 class Added(Struct, frozen=True, kw_only=True):
-    """A tool that was added, and the function that carries its calls out."""
+    """Tool that was added, with the function that executes its calls."""
 
     tool: Tool
     offer: FunctionTool
 
 
 class Overlay(Struct, frozen=True, kw_only=True):
-    """Tools by name. One that was added may have the name of one that was removed."""
+    """Added and removed tools by name. An added tool may have the name of a removed one."""
 
     added: Mapping[str, Added] = {}
     removed: frozenset[str] = frozenset()
 
     def known(self, built: Manifest) -> Manifest:
-        """The catalog with what was added, and with what was removed: all that a policy may speak of."""
+        """Return the catalog with added and with removed tools: everything that a policy may name."""
         return _with(built, {**built.tools, **self._tools()}) if self.added else built
 
     def in_force(self, built: Manifest) -> Manifest:
-        """The catalog as callers see it."""
+        """Return the catalog as callers see it."""
         if not self.added and not self.removed & built.tools.keys():
             return built
         left = {name: tool for name, tool in built.tools.items() if name not in self.removed}
         return _with(built, {**left, **self._tools()})
 
     def clashes(self, built: Manifest) -> tuple[str, ...]:
-        """The names of tools that were added and that a catalog has too, with another meaning."""
+        """Return the names of added tools that a catalog has too, with another meaning."""
         taken = (name for name in self.added if name in built.tools and name not in self.removed)
         return tuple(name for name in taken if built.tools[name].digest != self.added[name].tool.digest)
 
     def check(self, built: Manifest) -> None:
-        """Raises `ConfigError` where it clashes with a catalog."""
+        """Raise `ConfigError` if it conflicts with a catalog."""
         if taken := self.clashes(built):
             raise ConfigError(
                 f"{taken[0]} was added at run time", suggestion="remove that one, or rename the one of the build"
@@ -87,15 +87,16 @@ class Overlay(Struct, frozen=True, kw_only=True):
 
 
 def added_tool(given: object, said: ToolOverrides, prefix: str) -> Added:
-    """A function, or a tool of FastMCP or LangChain, as a tool whose name begins so. Raises `ConfigError` for one that cannot be."""
+    """Return a function, or a tool of FastMCP or LangChain, as a tool with this prefix. Raises `ConfigError` for one that cannot be
+    a tool."""
     offer = _offer(given, said)
     if isinstance(offer, Broken):
         raise ConfigError(f"{offer.name}: {offer.reason}", suggestion="give it types that JSON has a form for")
     name = f"{prefix}{offer.name}"
     if not TOOL_NAME.match(name) or name in META_TOOLS:
-        reason = f"{bounded(name, 60)} is no tool's name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
+        reason = f"{bounded(name, 60)} is not a valid tool name: use letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
         raise ConfigError(
-            reason if name not in META_TOOLS else f"{name} is taken by the gateway", suggestion="give a name"
+            reason if name not in META_TOOLS else f"{name} is a reserved name of the gateway", suggestion="give a name"
         )
     if fault := check_schema(offer.input_schema):
         raise ConfigError(f"{offer.name}: its arguments could not be checked: {fault}")
@@ -121,7 +122,7 @@ def _offer(given: object, said: ToolOverrides) -> FunctionTool | Broken:
             if isinstance(given, type)
             else f"this {bounded(type(given).__name__, 60)}"
         )
-        raise ConfigError(f"{kind} is no tool", suggestion=_SEVERAL if _holds_tools(given) else _ONE)
+        raise ConfigError(f"{kind} is not a tool", suggestion=_SEVERAL if _holds_tools(given) else _ONE)
     if inspect.isgeneratorfunction(given) or inspect.isasyncgenfunction(given):
         raise ConfigError(f"{given.__name__} yields", suggestion="return the whole answer")
     own = getattr(given, MARK, None)

@@ -26,7 +26,7 @@ def caching_of(settings: Settings, manifest: Manifest, clock: Clock) -> Caching 
         raise ConfigError(
             f"cache: does not belong to tools of {personal[0]}, which is called with accounts of people",
             where=str(settings.path),
-            suggestion="leave it out: a kept answer would outlive an account that its person unlinked",
+            suggestion="remove it: a stored answer would outlive an account that a person unlinked",
         )
     sources = {name: settings.sources[name].resilience.concurrency for name in cached}
     return Caching(tools=tools, sources=sources, results=Results(clock), clock=clock)
@@ -39,6 +39,6 @@ def fallbacks_of(settings: Settings, manifest: Manifest) -> Fallbacks:
 
 
 def pagings_of(settings: Settings, manifest: Manifest) -> Pagings:
-    """Pagination of a project's tools. Raises `ConfigError` for what they do not have."""
+    """Return the pagination of a project's tools. Raises `ConfigError` for settings that do not fit a tool."""
     given = of_tools(settings.tools, manifest).items()
     return Pagings({name: one.pages for name, one in given if one.pages is not None})

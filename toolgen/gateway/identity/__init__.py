@@ -1,4 +1,4 @@
-"""Identity of callers: a credential in, a verified principal out, or why there is none."""
+"""Identity of callers: verification of credentials, which returns a principal or the reason for a refusal."""
 
 from toolgen.gateway.identity.jwks import KeySets
 from toolgen.gateway.identity.jwt import DisclosedReason, TokenRejected

@@ -1,4 +1,4 @@
-"""Client certificates, as a proxy that verified them writes them into a header."""
+"""Client certificates in the header of a proxy that verified them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["MAX_CERTIFICATE_LENGTH", "Validity", "check_time", "matches", "read_certificate", "shown", "validity"]
 
 MAX_CERTIFICATE_LENGTH = 32_768
-"""Characters of the header."""
+"""Maximum characters of the header."""
 
 _BYTE_SEQUENCE = re.compile(r":([A-Za-z0-9+/]+={0,2}):\Z")  # RFC 8941 section 3.3.5
-# One alone: a chain has two readings.
+# A single certificate only: a chain would be ambiguous.
 _PEM = re.compile(rb"\s*-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----\s*\Z")
 
 
@@ -32,8 +32,8 @@ _ONCE = frozenset({"hash", "cert", "chain", "subject"})
 
 
 def read_certificate(value: str) -> Certificate:
-    """`:base64:` of the DER (RFC 9440), PEM with percent-escapes, as nginx's `$ssl_client_escaped_cert` is, or Envoy's
-    X-Forwarded-Client-Cert with that in it.
+    """Read a certificate: `:base64:` of the DER (RFC 9440), PEM with percent-escapes (nginx's `$ssl_client_escaped_cert`), or Envoy's
+    X-Forwarded-Client-Cert that contains such PEM.
 
     Raises `RefusedTokenError`.
     """
@@ -52,17 +52,17 @@ def read_certificate(value: str) -> Certificate:
 
 
 def _forwarded(value: str) -> Certificate:
-    """The one element of an X-Forwarded-Client-Cert. More than one were written by more than one proxy, or by the client.
+    """Return the only element of an X-Forwarded-Client-Cert. Several elements were written by several proxies, or by the client.
 
-    A certificate may hold names that look like parts of the header, so the parts that count stand once, and the hash is of the certificate.
-    https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_conn_man/headers#x-forwarded-client-cert
+    A certificate may contain names that look like parts of the header, so each relevant part must occur once, and the hash must match the
+    certificate. https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_conn_man/headers#x-forwarded-client-cert
     """
     parts: dict[str, str] = {}
     at = 0
     while found := _ELEMENT.match(value, at):
         name = found[1].lower()
         if name in parts and name in _ONCE:
-            raise RefusedTokenError("XFCC says a part twice that stands once")
+            raise RefusedTokenError("XFCC has a part twice that must occur once")
         parts[name], at = found[2] if found[2] is not None else found[3], found.end()
     if at != len(value) or value.endswith(";"):
         raise RefusedTokenError("XFCC is not the one element that Envoy writes with SANITIZE_SET")
@@ -78,14 +78,14 @@ def _forwarded(value: str) -> Certificate:
 
 
 def _decoded(text: bytes) -> Certificate:
-    """A certificate by the Base64 of its DER, in one line or many. Raises `ValueError`."""
+    """Decode a certificate from the Base64 of its DER, in one line or many. Raises `ValueError`."""
     from cryptography.x509 import load_der_x509_certificate  # noqa: PLC0415 - where a proxy shows one
 
     return load_der_x509_certificate(base64.b64decode(b"".join(text.split()), validate=True))
 
 
 class Validity(Struct, frozen=True):
-    """The time a certificate is for, in seconds since the epoch, both ends included (RFC 5280, section 4.1.2.5)."""
+    """Validity period of a certificate, in seconds since the epoch, both ends included (RFC 5280, section 4.1.2.5)."""
 
     begins: float
     ends: float
@@ -99,7 +99,7 @@ def validity(certificate: Certificate) -> Validity:
 
 
 def check_time(certificate: Certificate, now: float) -> None:
-    """Raises `RefusedTokenError` outside the time the certificate is for. Without leeway: its clock was the proxy's."""
+    """Raise `RefusedTokenError` outside the certificate's validity. There is no leeway, because the proxy's clock already decided."""
     time = validity(certificate)
     if time.ends < now:
         raise RefusedTokenError("the certificate has expired")
@@ -125,7 +125,8 @@ def shown(certificate: Certificate) -> ShownCertificate:
 
 
 def matches(certificate: Certificate, rule: CertificateRule) -> bool:
-    """By the fingerprint of the whole; or by subject and issuer together, each as RFC 4514 writes it."""
+    """Return True if a certificate matches a rule: by the fingerprint of the whole, or by subject and issuer together in the form of RFC
+    4514."""
     if rule.fingerprints:
         return certificate.fingerprint(SHA256()).hex() in rule.fingerprints
     try:

@@ -20,14 +20,14 @@ __all__ = ["Asker", "fetch_key_set", "make_asker"]
 
 
 class Asker(Struct, frozen=True, kw_only=True):
-    """Asks one provider. `reference` is where the client's secret is, None for a client without one."""
+    """Client of one identity provider. `reference` locates the client's secret, None for a client without one."""
 
     via: Via
     secrets: SecretResolver
     reference: SecretReference | None
 
     async def ask(self, url: str, form: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        """Status and body. Raises `OSError` when there is no answer."""
+        """Return status and body. Raises `OSError` if there is no answer."""
         asked = OutboundRequest(method="GET" if form is None else "POST", url=url, headers=headers, body=form or b"")
         try:
             replied = await ask(asked, self.via)
@@ -36,7 +36,7 @@ class Asker(Struct, frozen=True, kw_only=True):
         return replied.status, replied.body
 
     async def secret(self) -> Secret | None:
-        """The client's secret. Raises `OSError` when it cannot be had."""
+        """Return the client's secret. Raises `OSError` if it cannot be read."""
         if self.reference is None:
             return None
         try:
@@ -56,7 +56,8 @@ _ACCEPTED = {"accept": "application/jwk-set+json, application/json"}
 
 
 async def fetch_key_set(location: str, largest: int, *, permit: Permit, resolver: Resolver = system_resolver) -> bytes:
-    """The bytes at a URL, or of the file at an absolute path. Raises `OSError` when they cannot be had, or are more than `largest`."""
+    """Return the bytes at a URL, or of the file at an absolute path. Raises `OSError` if they cannot be read, or are more than
+    `largest`."""
     if "://" not in location:
         found = await asyncio.to_thread(read_file, location, largest)
     else:

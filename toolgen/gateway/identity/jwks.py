@@ -1,4 +1,4 @@
-"""The public keys of identity providers (RFC 7517): fetched when they are needed, kept while they are good, never asked for too often."""
+"""Public keys of identity providers (RFC 7517): fetched on demand, cached while they are fresh, with a minimum time between fetches."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["FRESH_S", "MAX_KEY_SET_SIZE", "RETRY_S", "STALE_S", "Fetch", "KeySets", "parse_key_set"]
 
 Fetch: TypeAlias = Callable[[str, int], Awaitable[bytes]]
-"""A URL or an absolute path, and the most bytes it may be, in; the bytes out. Raises `OSError` when they cannot be had."""
+"""Function that returns the bytes of a URL or an absolute path, up to a maximum. Raises `OSError` if they cannot be read."""
 
 FRESH_S = 300.0
-"""A set is asked for again after this long, so that a key its owner took out stops working."""
+"""Time after which a set is fetched again, so that a key that its owner removed stops working."""
 
 STALE_S = 3600.0
-"""When it cannot be had, the last one serves for this long."""
+"""Time for which the last set is used if a new one cannot be fetched."""
 
 RETRY_S = 10.0
-"""The least time between two fetches, whatever tokens say: a key id nobody knows is free to invent."""
+"""Minimum time between two fetches: an attacker could invent unknown key ids to cause requests."""
 
 MAX_KEY_SET_SIZE = 262_144
 _MAX_KEYS = 100
@@ -48,7 +48,7 @@ _FITTING: Mapping[object, tuple[str, ...]] = {
 _logger = logging.getLogger(__name__)
 
 KeySet: TypeAlias = "Mapping[tuple[str, str], PyJWK]"
-"""Key id and algorithm -> the key, ready to verify."""
+"""Verification keys by key id and algorithm."""
 
 
 class _KnownKeys(Struct):
@@ -60,8 +60,8 @@ class _KnownKeys(Struct):
 
 
 class KeySets:
-    """Every key set of a gateway, by where it comes from. Outlives a policy. `issued` reads the tokens that the gateway issues itself, None
-    where it issues none."""
+    """Key sets of a gateway, by their locations. They outlive a policy. `issued` reads the tokens that the gateway issues itself, and is None
+    if it issues none."""
 
     def __init__(self, fetch: Fetch, clock: Clock, issued: IssuedTokens | None = None) -> None:
         self.issued = issued
@@ -70,9 +70,9 @@ class KeySets:
         self._known: dict[str, _KnownKeys] = {}
 
     async def verify(self, token: SignedToken, location: str) -> None:
-        """Holds a token's signature against the key it names. Raises `RefusedTokenError`.
+        """Verify a token's signature with the key that it names. Raises `RefusedTokenError`.
 
-        A key id may be used again for another key: a signature that does not fit is reason to ask for the set early, as an unknown id is.
+        A key id may be reused for another key: a wrong signature causes an early fetch of the set, like an unknown id.
         """
         key = await self._key(token, location)
         if _signed_by(key, token):
@@ -89,7 +89,7 @@ class KeySets:
         if known.keys is None or now - known.fetched >= FRESH_S or _chosen(known.keys, token) is None:
             await self._refresh(location, known)
         if known.keys is None or self._clock.monotonic() - known.fetched >= STALE_S:
-            raise RefusedTokenError("the keys of its issuer cannot be had", DisclosedReason.UNAVAILABLE)
+            raise RefusedTokenError("the keys of its issuer cannot be fetched", DisclosedReason.UNAVAILABLE)
         key = _chosen(known.keys, token)
         if key is None:
             raise RefusedTokenError("no key of its issuer has its key id and algorithm")
@@ -103,11 +103,11 @@ class KeySets:
             known.tried = self._clock.monotonic()
             known.task = asyncio.create_task(self._fetched(location, known))
         if known.failed and known.keys is not None:
-            return  # callers served by the last set need not wait for a provider that does not answer
+            return  # callers that the last set serves need not wait for an unresponsive provider
         await asyncio.shield(known.task)
 
     async def close(self) -> None:
-        """Ends the fetches that are still under way."""
+        """Cancel the running fetches."""
         tasks = [known.task for known in self._known.values() if known.task is not None]
         for task in tasks:
             task.cancel()
@@ -125,10 +125,10 @@ class KeySets:
 
 
 def parse_key_set(data: bytes) -> KeySet:
-    """The usable public keys of a JWK set. Raises `ValueError` when it is none, or has no such key.
+    """Return the usable public keys of a JWK set. Raises `ValueError` if it is not one, or has no such key.
 
-    A key is left out that is not for signatures, is symmetric, is weak, is of a kind no algorithm here takes, or
-    shares its key id and algorithm with another.
+    A key is left out if it is not for signatures, is symmetric or weak, has an unsupported type, or shares its key id and algorithm with
+    another.
     """
     try:
         document = json.loads(data)
@@ -136,7 +136,7 @@ def parse_key_set(data: bytes) -> KeySet:
         raise ValueError("it is not JSON") from error
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list) or len(listed) > _MAX_KEYS:
-        raise ValueError(f"it is no JWK set of at most {_MAX_KEYS} keys")
+        raise ValueError(f"it is not a JWK set of at most {_MAX_KEYS} keys")
     named = [pair for item in listed for pair in _usable(item)]
     count = Counter(name for name, _ in named)
     found = {name: key for name, key in named if count[name] == 1}
@@ -181,7 +181,7 @@ def _usable(item: Any) -> list[tuple[tuple[str, str], PyJWK]]:
 
 
 def _chosen(keys: KeySet, token: SignedToken) -> PyJWK | None:
-    """By key id and algorithm; without a key id, the only key for the algorithm there is."""
+    """Return the key by key id and algorithm; without a key id, the only key for the algorithm."""
     if token.key_id:
         return keys.get((token.key_id, token.algorithm))
     fitting = [key for (_, algorithm), key in keys.items() if algorithm == token.algorithm]

@@ -1,7 +1,4 @@
-"""JSON Web Tokens, read strictly: one meaning or none, and nothing in a token decides how the token is checked (RFC 8725).
-
-Why a credential leads to nobody.
-"""
+"""JSON Web Tokens, read strictly: an ambiguous token is refused, and nothing in a token decides how the token is checked (RFC 8725)."""
 
 from __future__ import annotations
 
@@ -29,17 +26,17 @@ __all__ = [
 
 
 class DisclosedReason(Enum):
-    """Reason of a refusal that the sender of a credential may know. Whether a credential was once valid is not disclosed, because somebody
-    who found it could use that."""
+    """Reason of a refusal that the sender of a credential may know. Whether a credential was once valid is not disclosed, because a thief
+    could use that."""
 
     NOTHING = auto()
-    UNAVAILABLE = auto()  # it could not be checked now, whether it is good or not
-    SCOPES = auto()  # it is good, but for the scopes it lacks: its client can ask for them (RFC 6750, section 3.1)
+    UNAVAILABLE = auto()  # it could not be checked now
+    SCOPES = auto()  # it is valid, but lacks scopes: its client can request them (RFC 6750, section 3.1)
 
 
 class TokenRejected(Struct, frozen=True):
-    """No principal. `reason` is for the operator's log: a fixed sentence, with nothing in it that came with the credential. `scopes` are
-    what it would have had to have, where that is told."""
+    """Refusal of a credential. `reason` is for the operator's log: a fixed sentence, without any part of the credential. `scopes` are the
+    required ones, if they may be disclosed."""
 
     reason: str
     told: DisclosedReason = DisclosedReason.NOTHING
@@ -57,7 +54,7 @@ class RefusedTokenError(Exception):
 
 
 LEEWAY_S = 60.0
-"""How far apart two clocks may be."""
+"""Maximum difference between two clocks."""
 
 _SHAPE = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\Z")
 _MAX_LENGTH = 16_384
@@ -69,7 +66,7 @@ _LATEST = 253_402_300_800  # the year 10000
 
 
 class SignedToken(Struct, frozen=True, kw_only=True):
-    """A token as it was written. Nothing in it is believed before the signature over `signed` is."""
+    """Token as it was written. Nothing in it is trusted before the signature over `signed` is verified."""
 
     algorithm: str
     key_id: str
@@ -79,9 +76,9 @@ class SignedToken(Struct, frozen=True, kw_only=True):
 
 
 def read_token(text: str) -> SignedToken:
-    """A signed JWT in its compact form (RFC 7515 section 7.1). Raises `RefusedTokenError`.
+    """Read a signed JWT in its compact form (RFC 7515 section 7.1). Raises `RefusedTokenError`.
 
-    Headers that offer a key of their own (`jwk`, `jku`, `x5c`, `x5u`) mean nothing here and are never looked at.
+    Headers with a key (`jwk`, `jku`, `x5c`, `x5u`) are ignored.
     """
     found = _SHAPE.match(text) if len(text) <= _MAX_LENGTH else None
     if found is None:
@@ -94,7 +91,7 @@ def read_token(text: str) -> SignedToken:
         raise RefusedTokenError("its type is not that of an access token")
     key_id = header.get("kid", "")
     if not isinstance(key_id, str) or len(key_id) > _MAX_KEY_ID_LENGTH:
-        raise RefusedTokenError("its key id is no short text")
+        raise RefusedTokenError("its key id is not a short text")
     algorithm = header.get("alg")
     return SignedToken(
         algorithm=algorithm if isinstance(algorithm, str) else "",
@@ -106,7 +103,7 @@ def read_token(text: str) -> SignedToken:
 
 
 def check_claims(claims: Mapping[str, Any], now: float) -> float:
-    """Holds verified claims against the time, and returns when they end (seconds since the epoch). Raises `RefusedTokenError`."""
+    """Check verified claims against the time, and return their expiry (seconds since the epoch). Raises `RefusedTokenError`."""
     expires = _time(claims, "exp")
     if expires is None:
         raise RefusedTokenError("it never expires")
@@ -118,7 +115,7 @@ def check_claims(claims: Mapping[str, Any], now: float) -> float:
             raise RefusedTokenError(
                 f"it is not valid yet ({in_words(begins - now)} ahead of this machine's clock, so one of two clocks is wrong)"
             )
-    if "cnf" in claims:  # RFC 9449 section 7.1, RFC 8705 section 3: such a token is no bearer token
+    if "cnf" in claims:  # RFC 9449 section 7.1, RFC 8705 section 3: such a token is not a bearer token
         raise RefusedTokenError("it is bound to a key whose possession is not proven here")
     return expires + LEEWAY_S
 
@@ -128,38 +125,38 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     if name not in claims:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise RefusedTokenError("one of its times is no number")
+        raise RefusedTokenError("one of its times is not a number")
     if not 0 <= value < _LATEST or not math.isfinite(value):
-        raise RefusedTokenError("one of its times is none")
+        raise RefusedTokenError("one of its times is not a valid time")
     return float(value)
 
 
 def _object(text: str, part: str) -> dict[str, Any]:
-    """Strict JSON: a name that stands twice has two meanings, and NaN is no number."""
+    """Decode strict JSON: duplicate names are ambiguous, and NaN is no number."""
     try:
         value = json.loads(_bytes(text).decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise RefusedTokenError(f"its {part} is not JSON with one meaning") from error
+        raise RefusedTokenError(f"its {part} is not unambiguous JSON") from error
     if not isinstance(value, dict):
-        raise RefusedTokenError(f"its {part} is no JSON object")
+        raise RefusedTokenError(f"its {part} is not a JSON object")
     return value
 
 
 def _bytes(text: str) -> bytes:
-    """base64url without padding, in the one form that these bytes have."""
+    """Decode base64url without padding, in its canonical form."""
     try:
         found = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as error:
         raise RefusedTokenError("it is not base64url") from error
     if base64.urlsafe_b64encode(found).rstrip(b"=") != text.encode("ascii"):
-        raise RefusedTokenError("it is not base64url in its one form")
+        raise RefusedTokenError("it is not canonical base64url")
     return found
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name occurs twice")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Revocation of API keys by an operator of the gateway: written as `toolgen keys revoke` does, in force at once, and on record."""
+"""Revocation of API keys by an operator of the gateway: written like `toolgen keys revoke`, in force at once, and recorded."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["revoke_key"]
 
 
 async def revoke_key(gateway: Administration, key_id: str, *, by: str, client: str) -> str:
-    """Revoke the key with an id, and return the name of its principal. The revocation holds even where it cannot be recorded.
+    """Revoke the key with an id, and return the name of its principal. The revocation is effective even if it cannot be recorded.
 
-    Raises `ConfigError` if there is not exactly one such key that is accepted, `PolicyError` where nothing could be written, and
-    `AuditError` where it is revoked and not on record.
+    Raises `ConfigError` if there is not exactly one such accepted key, `PolicyError` if nothing could be written, and `AuditError` if it is
+    revoked but not recorded.
     """
     credentials = gateway.policy.credentials
     revoked = credentials.keys_revoked()
@@ -26,7 +26,7 @@ async def revoke_key(gateway: Administration, key_id: str, *, by: str, client: s
         if key.id == key_id and key.sha256 not in revoked
     ]
     if not found:
-        raise ConfigError("no accepted key has this id", suggestion="look at the list again")
+        raise ConfigError("no accepted key has this id", suggestion="reload the list")
     if len(found) > 1:
         raise ConfigError(
             f"{len(found)} keys have this id", suggestion="revoke one with `toolgen keys revoke` and more of its hash"

@@ -1,4 +1,4 @@
-"""The principals of a policy, and the credentials that lead to them."""
+"""Principals of a policy, and their credentials."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NO_CLAIMS: Claims = MappingProxyType({})
 _MAX_CREDENTIAL_LENGTH = 16_384
 _MAX_TOKENS = 10_000
 _MAX_CERTIFICATES = 1_000
-_UNKNOWN = TokenRejected("nobody has this key")
+_UNKNOWN = TokenRejected("no principal has this key")
 
 
 class _OwnedKey(NamedTuple):
@@ -73,12 +73,12 @@ class Identity:
         given: GivenRoles = NOTHING_GIVEN,
         before: Identity | None = None,
     ) -> None:
-        self._given = given  # of principals their entries have it already
+        self._given = given  # the entries of principals have it already
         self._entries = credentials.principals
         self._clock = clock
         self._key_sets = key_sets
         self.mark = object()
-        """What principals that this policy made are told by."""
+        """Mark that identifies principals made by this policy."""
         self._principals: dict[str, Principal] = {}
         self._owned = _owned_keys(self._entries, {}, {}) if before is None else before._owned_by(self._entries)
         self._keys: dict[bytes, tuple[Principal, float | None]] = {}
@@ -106,22 +106,22 @@ class Identity:
 
     @property
     def has_credentials(self) -> bool:
-        """True if any principal could authenticate."""
+        """Return True if any principal could authenticate."""
         keys = any(not self._is_gone(one) for one in self._owned.values())
         return keys or bool(self._rules) or any(entry.certificate for entry in self._entries.values())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The principals' ids, in order."""
+        """Return the principals' ids, in order."""
         return tuple(sorted(self._entries))
 
     @property
     def issuers(self) -> tuple[TokenRule, ...]:
-        """Token rules of each identity provider whose users are principals."""
+        """Return the token rules of each identity provider whose users are principals."""
         return tuple(entry.token for entry in self._issuers.values())
 
     def used_keys(self) -> set[str]:
-        """The ids of the keys that were used since this was last asked."""
+        """Return the ids of the keys that were used since the last call."""
         used, self._used = self._used, set()
         return {ApiKey(sha256=digest.hex()).id for digest in used}
 
@@ -170,18 +170,18 @@ class Identity:
             return TokenRejected(str(error))
 
     def _owned_by(self, entries: Mapping[str, PrincipalEntry]) -> dict[bytes, _OwnedKey]:
-        """The table of the keys of other entries."""
+        """Return the table of the keys of other entries."""
         return _owned_keys(entries, self._entries, self._owned)
 
     def _named(self, name: str) -> Principal | None:
-        """The principal of the policy with this id. The same object every time."""
+        """Return the principal of the policy with this id; always the same object."""
         found = self._principals.get(name)
         if found is None and (entry := self._entries.get(name)) is not None:
             found = self._principals[name] = replace(entry.principal, under=self.mark)
         return found
 
     def _by_key(self, digest: bytes) -> tuple[Principal, float | None] | None:
-        """Whose key this is that is not revoked, and when it expires. The same object every time."""
+        """Return the owner of a key that is not revoked, and its expiry; always the same object."""
         found = self._keys.get(digest)
         if found is None and (owned := self._owned.get(digest)) is not None and not self._is_gone(owned):
             # A key in several places has the toolsets of each: all of them narrow it.
@@ -225,7 +225,7 @@ class Identity:
             return self.person_of(issued), issued.expires
         rule = self._rules.get(issuer) if isinstance(issuer, str) else None
         if rule is None:
-            raise RefusedTokenError("nobody here knows its issuer")
+            raise RefusedTokenError("its issuer is unknown")
         if token.algorithm not in rule.algorithms:
             raise RefusedTokenError("its algorithm is not one of those accepted")
         await self._key_sets.verify(token, rule.jwks)
@@ -256,15 +256,17 @@ class Identity:
         return self._ended(principal.id, claims.get("iat"))
 
     def _bearer(self, iss: str, claims: Claims, *, sign_in: bool) -> Principal:
-        """The principal of the policy with this subject; otherwise the issuer's user."""
+        """Return the principal of the policy with this subject, or otherwise the issuer's user."""
         entry, users = self._meant(iss, claims, sign_in=sign_in)
         found = self._named(entry.id) if entry is not None else None
         if users is not None:
             found = self._user(users, claims)
         if found is None:
             if not sign_in and self._meant(iss, claims, sign_in=True) != (None, None):
-                raise RefusedTokenError("it is an id token of the console's client, and signs in to the console alone")
-            raise RefusedTokenError("it is for another audience, or for a subject nobody has")
+                raise RefusedTokenError(
+                    "it is an id token of the console's client, which is only for signing in to the console"
+                )
+            raise RefusedTokenError("it is for another audience, or for an unknown subject")
         return replace(found, origin=origin_of(users, iss, claims, sign_in=sign_in), under=self.mark)
 
     def _user(self, issuer: IssuerEntry, claims: Claims) -> Principal:
@@ -286,9 +288,10 @@ class Identity:
     def named(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
     ) -> Principal:
-        """A principal by its id, for callers that need no credential: the command line and Python. Raises `ConfigError`.
+        """Return a principal by its id, for callers that need no credential: the command line and Python. Raises `ConfigError`.
 
-        A user of an issuer (`staff:ann`) is what these claims, of the caller and of the user it acts for, would make of one with a token.
+        A user of an issuer (`staff:ann`) gets the roles that these claims, of the caller and of the user it acts for, would give in a
+        token.
         """
         principal = self._someone(name, claims)
         if on_behalf_of is None:
@@ -312,7 +315,7 @@ class Identity:
             known = (*self._entries, *(f"{other}:{subject}" for other in self._issuers))
             raise ConfigError(f"the policy has no principal '{name}'{nearest(name, known)}")
         if claims:
-            raise ConfigError(f"'{name}' is a principal of the policy, and no claims of a token make it anything else")
+            raise ConfigError(f"'{name}' is a principal of the policy, so claims of a token do not apply")
         return principal
 
     def current(self, principal: Principal, since: float | None = None) -> Principal | None:
@@ -342,10 +345,10 @@ class Identity:
         return replace(found, proof=principal.proof, token=principal.token, on_behalf_of=None, toolsets=toolsets)
 
     def _derived(self, principal: Principal, since: float | None) -> Principal | None:
-        """Principal by the policy, or by the claims that it was known by. Raises as what reads claims does."""
+        """Return a principal by the policy, or by its stored claims. Raises the errors of reading claims."""
         origin = principal.origin
         if origin is None:
-            # Kept before it was said where roles come from, or made up.
+            # Stored before the origin of roles was stored, or invented.
             by_token = principal.proof is not None and bool(principal.proof.issuer)
             return None if by_token else self._named(principal.id)
         if origin.by_hand:
@@ -385,7 +388,7 @@ class Identity:
         return name in named or (who is not None and any(self.person(one) == who for one in named))
 
     def person(self, name: str) -> tuple[str, str] | None:
-        """Identity of a principal at its identity provider (issuer and subject); None where it has none."""
+        """Return the identity of a principal at its identity provider (issuer and subject); None if it has none."""
         entry = self._entries.get(name)
         if entry is not None:
             return None if entry.token is None else (entry.token.issuer, entry.subject)
@@ -394,7 +397,7 @@ class Identity:
         return None if issuer is None else (issuer.token.issuer, subject)
 
     def certified(self, value: str) -> Principal | TokenRejected:
-        """Whose client certificate this is, as a trusted proxy's header has it. That its chain and key are good is the proxy's word."""
+        """Return the owner of a client certificate in a trusted proxy's header. The proxy has verified its chain and key."""
         digest, now = _digest(value), self._clock.now()
         known = self._certificates.get(digest)
         if known is not None and known[1].contains(now):
@@ -422,7 +425,7 @@ class Identity:
                 if len(self._certificates) > _MAX_CERTIFICATES:
                     self._certificates.popitem(last=False)
                 return principal
-        return TokenRejected("nobody has this certificate")
+        return TokenRejected("no principal has this certificate")
 
     def acting_for(self, principal: Principal, user: Principal | str) -> Principal | None:
         """Return the principal as it acts for a user, or None if the policy's `acts_for` does not permit it.
@@ -443,7 +446,7 @@ class Identity:
         return self._bound(principal)
 
     def _bound(self, principal: Principal) -> frozenset[str]:
-        """The toolsets that a principal's key is bound to."""
+        """Return the toolsets that a principal's key is bound to."""
         if principal.proof is None or not principal.proof.key:
             return frozenset()
         known = self._by_key(bytes.fromhex(principal.proof.key))
@@ -453,7 +456,7 @@ class Identity:
 def _owned_keys(
     entries: Mapping[str, PrincipalEntry], before: Mapping[str, PrincipalEntry], known: Mapping[bytes, _OwnedKey]
 ) -> dict[bytes, _OwnedKey]:
-    """The keys of principals by their SHA-256. `known` is that table of the entries `before`; it stays as it is."""
+    """Return the keys of principals by their SHA-256. `known` is that table of the entries `before`; it is not changed."""
     found = dict(known)
     for name, entry in before.items():
         if entries.get(name) is not entry:

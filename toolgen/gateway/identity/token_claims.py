@@ -16,7 +16,7 @@ def accepts(rule: TokenRule, claims: Mapping[str, Any], *, sign_in: bool) -> boo
     """Return True if a token is meant for its use (audience). Raises `RefusedTokenError` if it lacks a scope."""
     if not audience_fits(rule.sign_in if sign_in else rule.audience, claims):
         return False
-    # An id token is for its client alone, which was given no scope of ours by it.
+    # An id token is only for its client, and has no scopes of this gateway.
     if not sign_in and not rule.scopes <= scopes_of(claims):
         raise RefusedTokenError("it lacks a scope that the policy asks for", DisclosedReason.SCOPES, rule.scopes)
     return True

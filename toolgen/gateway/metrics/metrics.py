@@ -1,4 +1,4 @@
-"""Counters of the gateway. `prometheus.py` renders them: sums for anybody, names for reviewers."""
+"""Counters of the gateway. `prometheus.py` renders them: sums for all, names for reviewers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from toolgen.model.result import Refused, Result, Success
 __all__ = ["BOUNDS", "DurationHistogram", "Metrics", "ToolCounts"]
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Of histograms, in seconds."""
-_MAX_CODES = 64  # codes are ours and some twenty; a device's or a plugin's may never make this grow
-_MAX_NAMES = 2_000  # of principals, of rules: issuers may have any number of users
+"""Bounds of histograms, in seconds."""
+_MAX_CODES = 64  # codes are about twenty of the gateway's own; codes of a device or a plugin must not make this grow
+_MAX_NAMES = 2_000  # maximum number of principals and of rules: issuers may have any number of users
 _OTHER = "other"
 
 
@@ -33,7 +33,7 @@ class DurationHistogram:
 
 
 class ToolCounts:
-    """Calls of one tool: how many ended in each status, and how long all took together."""
+    """Calls of one tool: how many ended in each status, and their total time."""
 
     __slots__ = ("seconds", "source", "statuses")
 
@@ -44,11 +44,11 @@ class ToolCounts:
 
 
 class Metrics:
-    """The counters of one process. A name that no tool has is in none of them: agents make those up."""
+    """Counters of one process. Unknown tool names are not counted, because agents invent them."""
 
     def __init__(self) -> None:
         self.in_flight = 0
-        # By status and code. What alerts ask for is there from the beginning: of a counter that appears, Prometheus sees no increase.
+        # By status and code. The series of alerts exist from the start, because Prometheus sees no increase in a new counter.
         self.calls: dict[tuple[str, str], int] = {
             ("error", "internal"): 0,
             ("error", "outcome_unknown"): 0,
@@ -59,19 +59,19 @@ class Metrics:
         self.responses: dict[int, int] = {}
         self.tools: dict[str, ToolCounts] = {}
         self.principals: dict[tuple[str, str], int] = {}
-        """By principal and status."""
+        """Calls by principal and status."""
         self.refusals: dict[tuple[str, str], int] = {}
-        """By rule and code."""
+        """Refusals by rule and code."""
         self.began = time.time()
         self.certificate_end: Callable[[], float | None] = lambda: None
-        """When the certificate of the gateway's own TLS expires, in seconds since the epoch; None where there is none."""
+        """Expiry of the gateway's own TLS certificate, in seconds since the epoch; None if there is none."""
 
     def begin(self) -> None:
-        """A call sets out."""
+        """Count the start of a call."""
         self.in_flight += 1
 
     def end(self, call: Call, result: Result | None, seconds: float) -> None:
-        """A call has ended; without a result where it was broken off with its process."""
+        """Count the end of a call; without a result if it was aborted with its process."""
         self.in_flight -= 1
         status, code = "cancelled", ""
         if result is not None:
@@ -103,12 +103,12 @@ class Metrics:
         self.principals[who] = self.principals.get(who, 0) + 1
 
     def operated(self, method: str, error: str, seconds: float) -> None:
-        """An MCP request has its answer. Both words are ours: a method that there is or `other`, and what went wrong or ""."""
+        """Count an answered MCP request. Both texts are the gateway's: a known method or `other`, and the error or ""."""
         durations = self.operations.get((method, error))
         if durations is None:
             durations = self.operations[method, error] = DurationHistogram()
         durations.take(seconds)
 
     def answered(self, status: int) -> None:
-        """A request has its answer."""
+        """Count an answered HTTP request."""
         self.responses[status] = self.responses.get(status, 0) + 1

@@ -33,31 +33,31 @@ class Monitoring:
         self._buckets, self._systems, self._notifier = buckets, systems, notifier
 
     def start(self) -> None:
-        """Begins what goes on beside calls."""
+        """Start the background tasks."""
         self.history.start()
         if self._notifier is not None:
             self._notifier.start()
 
     async def stop(self) -> None:
-        """Ends it."""
+        """Stop the background tasks."""
         await self.history.stop()
         if self._notifier is not None:
             await self._notifier.stop()
 
     @property
     def troubles(self) -> tuple[FaultLog, ...]:
-        """Possible faults of webhook delivery."""
+        """Return possible faults of webhook delivery."""
         return () if self._notifier is None else self._notifier.troubles
 
     @property
     def notifications(self) -> NotificationCounts | None:
-        """Counts of webhook notifications; None without webhooks."""
+        """Return counts of webhook notifications; None without webhooks."""
         return None if self._notifier is None else self._notifier.counts
 
     def systems(self) -> Mapping[str, Sequence[SystemHealth]]:
-        """State of the systems behind each source that has breakers."""
+        """Return the state of the systems behind each source that has circuit breakers."""
         return self._systems()
 
     async def levels(self, charges: Sequence[Charge]) -> Sequence[Level] | None:
-        """Levels of the buckets of these charges, which takes nothing; None while that cannot be asked."""
+        """Return the levels of the buckets of these charges, without taking tokens; None while they cannot be read."""
         return await self._buckets.levels(charges)

@@ -1,6 +1,6 @@
-"""Spans of OpenTelemetry, named and filled as its conventions for MCP have it; behind the extra `otel`, which is its API alone.
+"""Spans of OpenTelemetry, named by its conventions for MCP; the extra `otel` installs only its API.
 
-The operator who starts the gateway says where they go, as for any program: `opentelemetry-instrument toolgen serve`.
+The operator who starts the gateway configures their destination, as for any program: `opentelemetry-instrument toolgen serve`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["OpenTelemetry"]
 
 
 class OpenTelemetry:
-    """Begins spans at a provider: the process's own unless another is given."""
+    """Factory of spans at a provider: that of the process unless another is given."""
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer = otel.get_tracer("toolgen", version("toolgen"), provider)
 
     def begin(self, operation: TracedRequest) -> _Span:
-        """A span of the server's side, below the caller's where the request names one."""
+        """Start a server span, below the caller's span if the request names one."""
         attributes = {
             "mcp.method.name": operation.method,
             "mcp.protocol.version": operation.version,
@@ -61,7 +61,7 @@ class _Span:
 
     @property
     def trace(self) -> Trace | None:
-        """Context of the span; where nobody keeps it, it has no place of its own, and the call has the caller's."""
+        """Return the context of the span; if it is not recorded, it has no id, and the call uses the caller's context."""
         found, parent = self._span.get_span_context(), self._parent
         span_id = f"{found.span_id:016x}"
         if not found.is_valid or (parent is not None and span_id == parent.parent_id):
@@ -75,7 +75,7 @@ class _Span:
         )
 
     def end(self, error: str) -> None:
-        """Ends it, with what went wrong by its code alone."""
+        """End the span; an error is given by its code only."""
         if error:
             self._span.set_attribute("error.type", error)
             self._span.set_status(Status(StatusCode.ERROR))

@@ -1,4 +1,4 @@
-"""Metrics of a process in Prometheus's text format: counters and current state. Sums for anybody, names for reviewers."""
+"""Metrics of a process in Prometheus's text format: counters and current state; sums for all, names for reviewers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DETAILS", "MEDIA_TYPE", "ApprovalCounts", "NotificationCounts", "Pol
 
 MEDIA_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 DETAILS = ("sources", "tools", "principals", "rules")
-"""What may be told by name, to those who may read the record."""
+"""Details with names, for those who may read the audit log."""
 
 _BREAKERS = ("closed", "half-open", "open")
 _NO_FUNCTIONS = FunctionCounts()
@@ -28,15 +28,15 @@ _NO_INDEX = IndexCounts()
 
 
 class ApprovalCounts(Struct, frozen=True, kw_only=True):
-    """Calls that wait for a person, in all of the gateway, and for how many seconds the oldest has."""
+    """Number of calls that wait for a person, in all workers of the gateway, and the age of the oldest in seconds."""
 
     waiting: int = 0
     oldest_s: float = 0.0
 
 
 class NotificationCounts(Struct, frozen=True, kw_only=True):
-    """Attempts of this process that reached a webhook, that failed, and after which a message is given up (`buried`). Messages of all
-    of the gateway that wait or are dead letters, and for how many seconds the oldest has waited."""
+    """Attempts of this process that reached a webhook, that failed, and after which a message was given up (`buried`). Messages of the
+    whole gateway that wait or are dead letters, and the age of the oldest in seconds."""
 
     delivered: int = 0
     failed: int = 0
@@ -48,8 +48,7 @@ class NotificationCounts(Struct, frozen=True, kw_only=True):
 
 class PolicyCounts(Struct, frozen=True, kw_only=True):
     """Number of edits that came into force and of those that could not, the time since when the policy is in force (seconds since the
-    epoch), and
-    whether an edit is not in force now. Of roles that were given for some time how many are in force, and how many by breaking glass."""
+    epoch), and whether an edit is not in force now. Also the number of temporary roles in force, and how many of them by break-glass."""
 
     loaded: int = 0
     failed: int = 0
@@ -65,8 +64,8 @@ _NO_POLICY = PolicyCounts()
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """State of a process. `systems` are those behind each source that calls went to, `restarts` how often each background task that
-    ever failed was started again, `limits_counted` whether what counts limits can be reached."""
+    """State of a process. `systems` are those behind each source with calls, `restarts` the number of restarts of each background task that
+    ever failed, `limits_counted` is True if the counter of limits can be reached."""
 
     ready: bool = True
     warnings: int = 0
@@ -85,9 +84,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collection[str] = ()) -> bytes:
-    """Return metrics in Prometheus's text format. `worker` tells the processes of one gateway apart. Which function hangs is in the log.
+    """Return metrics in Prometheus's text format. `worker` identifies the process within a gateway. The log names functions that hang.
 
-    With some of `DETAILS`, what these say follows, by name.
+    With some of `DETAILS`, their series with names follow.
     """
     families = (
         *_of_calls(metrics, state.audit.lost),
@@ -107,12 +106,12 @@ def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collecti
 
 
 def _of_calls(metrics: Metrics, lost: int) -> Iterator[Family]:
-    """Calls of tools, MCP requests, and answers over HTTP. `lost` calls were ended in the place of workers that were gone."""
+    """Yield metrics of calls of tools, MCP requests, and answers over HTTP. `lost` calls were ended on behalf of workers that died."""
     calls = metrics.calls | {_UNKNOWN: metrics.calls[_UNKNOWN] + lost}
     yield Family(
         "toolgen_calls_total",
         "counter",
-        "Calls that ended, by how.",
+        "Calls that ended, by status and code.",
         [({"status": status, "code": code}, count) for (status, code), count in sorted(calls.items())],
     )
     yield one_of("toolgen_calls_in_flight", "gauge", "Calls that have not ended.", metrics.in_flight)
@@ -140,7 +139,7 @@ def _of_calls(metrics: Metrics, lost: int) -> Iterator[Family]:
 
 
 def _of_systems(systems: Sequence[SystemHealth]) -> Iterator[Family]:
-    """All systems behind sources over HTTP together."""
+    """Yield metrics of all systems behind HTTP sources together."""
     outcomes = [
         ("answered", sum(one.answered for one in systems)),
         ("failed", sum(one.failed for one in systems)),
@@ -155,7 +154,7 @@ def _of_systems(systems: Sequence[SystemHealth]) -> Iterator[Family]:
     for name, kind, text, value in (
         ("retries_total", "counter", "Requests that were sent again.", sum(one.retries for one in systems)),
         ("in_flight", "gauge", "Requests under way.", sum(one.in_flight for one in systems)),
-        ("crowded_total", "counter", "Calls that found no place in time.", sum(one.crowded for one in systems)),
+        ("crowded_total", "counter", "Calls that got no place in time.", sum(one.crowded for one in systems)),
     ):
         yield one_of(f"toolgen_upstream_{name}", kind, text, value)
     opened = [one.breaker in {"open", "half-open"} for one in systems]
@@ -180,20 +179,20 @@ def _of_waiting(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
     yield one_of("toolgen_limit_refusals_total", "counter", "Calls that a limit refused.", limited)
     counted = "1 while what counts limits can be reached (Redis, or the process above the workers)."
     yield one_of("toolgen_limits_counted", "gauge", counted, int(state.limits_counted))
-    waiting = "Calls that wait for a person. Every worker tells the same."
+    waiting = "Calls that wait for a person. Every worker reports the same value."
     yield one_of("toolgen_approvals_waiting", "gauge", waiting, state.approvals.waiting)
-    oldest = "For how long the oldest of them has waited; 0 where none does."
+    oldest = "Age of the oldest of them; 0 if there is none."
     yield one_of("toolgen_approvals_oldest_seconds", "gauge", oldest, state.approvals.oldest_s)
 
 
 def _of_notifications(sent: NotificationCounts | None) -> Iterator[Family]:
-    """Messages to webhooks; nothing where there are none."""
+    """Yield metrics of messages to webhooks; nothing if there are none."""
     if sent is None:
         return
     yield Family(
         "toolgen_notifications_total",
         "counter",
-        "Attempts to deliver a message to a webhook, by how they ended.",
+        "Attempts to deliver a message to a webhook, by outcome.",
         [
             ({"outcome": "delivered"}, sent.delivered),
             ({"outcome": "failed"}, sent.failed),
@@ -201,19 +200,19 @@ def _of_notifications(sent: NotificationCounts | None) -> Iterator[Family]:
         ],
     )
     for name, text, value in (
-        ("waiting", "Messages that wait for delivery. Every worker tells the same.", sent.waiting),
-        ("dead", "Dead letters: messages that are not tried again. Every worker tells the same.", sent.dead),
-        ("oldest_seconds", "For how long the oldest message has waited; 0 where none does.", sent.oldest_s),
+        ("waiting", "Messages that wait for delivery. Every worker reports the same value.", sent.waiting),
+        ("dead", "Dead letters: messages that are not tried again. Every worker reports the same value.", sent.dead),
+        ("oldest_seconds", "Age of the oldest waiting message; 0 if there is none.", sent.oldest_s),
     ):
         yield one_of(f"toolgen_notifications_{name}", "gauge", text, value)
 
 
 def _of_the_record(audit: AuditCounts) -> Iterator[Family]:
-    """Metrics of writing the record, and of the delay of signing and delivering."""
+    """Yield metrics of writing the audit log, and of the delay of signing and delivering checkpoints."""
     yield Family(
         "toolgen_audit_entries_total",
         "counter",
-        "Entries of the record that are durable, by event.",
+        "Durable entries of the audit log, by event.",
         [({"event": event}, count) for event, count in sorted(audit.entries.items())],
     )
     yield Family(
@@ -223,14 +222,14 @@ def _of_the_record(audit: AuditCounts) -> Iterator[Family]:
         [({"effect": effect}, count) for effect, count in sorted(audit.left_open.items())],
     )
     for name, kind, text, value in (
-        ("writes_total", "counter", "Writes of the record, each with one sync.", audit.writes),
+        ("writes_total", "counter", "Writes of the audit log, each with one sync.", audit.writes),
         ("writing_seconds_total", "counter", "How long these writes took.", audit.writing_s),
         ("waiting", "gauge", "Entries that wait to be written.", audit.waiting),
-        ("unsigned", "gauge", "Entries that no checkpoint covers yet; 0 where nothing is signed.", audit.unsigned),
+        ("unsigned", "gauge", "Entries that no checkpoint covers yet; 0 if nothing is signed.", audit.unsigned),
         (
             "undelivered_seconds",
             "gauge",
-            "For how long a checkpoint has been owed to a place outside of the record.",
+            "Time for which a checkpoint has been due at a destination outside the log.",
             audit.undelivered_s,
         ),
     ):
@@ -238,30 +237,30 @@ def _of_the_record(audit: AuditCounts) -> Iterator[Family]:
 
 
 def _of_the_index(index: IndexCounts) -> Iterator[Family]:
-    """Metrics of the index."""
+    """Yield metrics of the index."""
     for name, text, value in (
-        ("behind", "Entries that the index still lacks while it is brought up to date; 0 once it is.", index.behind),
-        ("filling_seconds", "For how long it is being brought up to date; 0 while it is not.", index.filling_s),
-        ("faults", "Streams of the record that it could not follow to their end the last time.", index.faults),
+        ("behind", "Entries that the index still lacks during an update; 0 otherwise.", index.behind),
+        ("filling_seconds", "Duration of the running update; 0 without one.", index.filling_s),
+        ("faults", "Streams of the audit log that it could not read to their end the last time.", index.faults),
     ):
         yield one_of(f"toolgen_audit_index_{name}", "gauge", text, value)
 
 
 def _of_the_policy(policy: PolicyCounts) -> Iterator[Family]:
-    """Edits of the policy."""
+    """Yield metrics of edits of the policy."""
     yield Family(
         "toolgen_policy_reloads_total",
         "counter",
         "Edits of the policy or its keys: in force (ok), or not usable (error).",
         [({"status": "ok"}, policy.loaded), ({"status": "error"}, policy.failed)],
     )
-    since = "Since when the policy is in force, in seconds since the epoch."
+    since = "Time since when the policy is in force, in seconds since the epoch."
     yield one_of("toolgen_policy_in_force_since_seconds", "gauge", since, policy.since)
-    unused = "1 while an edit of the policy cannot be used or is not whole, and an older one stays in force."
+    unused = "1 while an edit of the policy is invalid or incomplete, and an older one stays in force."
     yield one_of("toolgen_policy_edit_unused", "gauge", unused, int(policy.unused))
-    given = "Roles in force that were given for some time. Every worker tells the same."
+    given = "Temporary roles in force. Every worker reports the same value."
     yield one_of("toolgen_roles_given", "gauge", given, policy.roles_given)
-    broken = "Of these, roles that took two people (break-glass)."
+    broken = "Temporary roles in force that needed two people (break-glass)."
     yield one_of("toolgen_roles_by_break_glass", "gauge", broken, policy.broken_glass)
 
 
@@ -270,7 +269,7 @@ def _of_the_gateway(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
     yield Family(
         "toolgen_tls_certificate_end_seconds",
         "gauge",
-        "When the certificate of the gateway's own TLS expires, in seconds since the epoch; absent where there is none.",
+        "When the certificate of the gateway's own TLS expires, in seconds since the epoch; absent if there is none.",
         [] if end is None else [({}, end)],
     )
     yield Family(
@@ -279,18 +278,25 @@ def _of_the_gateway(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
         "Background tasks that failed and were started again.",
         [({"task": task}, count) for task, count in sorted(state.restarts.items())],
     )
-    lost = "How often the shared state turned out to be emptied, or set back to an older copy."
+    lost = "Times that the shared state was emptied, or reset to an older copy."
     yield one_of("toolgen_state_losses_total", "counter", lost, state.state_losses)
-    yield one_of("toolgen_ready", "gauge", "1 while calls are taken.", int(state.ready))
-    yield one_of("toolgen_warnings", "gauge", "What is wrong while calls are taken; /readyz says it.", state.warnings)
+    yield one_of("toolgen_ready", "gauge", "1 while calls are accepted.", int(state.ready))
+    yield one_of(
+        "toolgen_warnings", "gauge", "Number of warnings while calls are accepted; /readyz lists them.", state.warnings
+    )
 
 
 def _of_functions(counts: FunctionCounts) -> Iterator[Family]:
     for name, kind, text, value in (
         ("threads", "gauge", "Threads taken by functions.", counts.threads),
-        ("threads_lost", "gauge", "Threads in which functions run that were given up.", counts.threads_lost),
-        ("threads_abandoned_total", "counter", "Calls given up whose function ran on.", counts.threads_abandoned),
-        ("loops_lost", "gauge", "Event loops that async functions block for good.", counts.loops_lost),
+        ("threads_lost", "gauge", "Threads of functions that were given up but still run.", counts.threads_lost),
+        (
+            "threads_abandoned_total",
+            "counter",
+            "Calls that were given up while their function still ran.",
+            counts.threads_abandoned,
+        ),
+        ("loops_lost", "gauge", "Event loops that async functions block permanently.", counts.loops_lost),
         ("loop_blocked_total", "counter", "How often an async function blocked others.", counts.loops_blocked),
     ):
         yield one_of(f"toolgen_function_{name}", kind, text, value)
@@ -300,10 +306,10 @@ def _of_the_process(metrics: Metrics) -> Iterator[Family]:
     """Yield the process metrics of Prometheus's own clients, as far as this system has them."""
     cpu_s = time.process_time()
     yield one_of("process_cpu_seconds_total", "counter", "CPU time, of the user and the system.", cpu_s)
-    began = "When it began, in seconds since the epoch."
+    began = "Start time, in seconds since the epoch."
     yield one_of("process_start_time_seconds", "gauge", began, metrics.began)
     if (table := process_table()) is not None:
-        yield one_of("process_resident_memory_bytes", "gauge", "Memory that is resident.", table.memory())
+        yield one_of("process_resident_memory_bytes", "gauge", "Resident memory.", table.memory())
         yield one_of("process_open_fds", "gauge", "Open file descriptors.", table.open_files())
 
 
@@ -311,7 +317,7 @@ def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iter
     """Yield the metrics that only reviewers get."""
     if detail:
         labels = {"version": version("toolgen"), "policy": state.policy_digest}
-        yield Family("toolgen_info", "gauge", "1, with what runs and the policy in force.", [(labels, 1)])
+        yield Family("toolgen_info", "gauge", "1, with the version and the policy in force.", [(labels, 1)])
     if "sources" in detail:
         yield from _by_system(state.systems)
     if "tools" in detail:
@@ -328,7 +334,7 @@ def _by_name(metrics: Metrics, state: Snapshot, detail: Collection[str]) -> Iter
         yield Family(
             "toolgen_tool_call_seconds_total",
             "counter",
-            "How long calls took together, by tool.",
+            "Total duration of calls, by tool.",
             [({"tool": name, "source": one.source}, one.seconds) for name, one in sorted(metrics.tools.items())],
         )
     if "principals" in detail:
@@ -371,7 +377,7 @@ def _by_system(found: Mapping[str, Sequence[SystemHealth]]) -> Iterator[Family]:
     yield Family(
         "toolgen_system_breaker",
         "gauge",
-        "1 for the state that the circuit breaker is in.",
+        "1 for the current state of the circuit breaker.",
         [
             ({**labels, "state": state}, int(one.breaker == state))
             for labels, one in systems

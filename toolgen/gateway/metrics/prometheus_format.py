@@ -19,7 +19,7 @@ class Family(NamedTuple):
     samples: Sequence[tuple[Mapping[str, str], float | DurationHistogram]]
 
     def lines(self, same: Mapping[str, str]) -> Iterator[str]:
-        """In Prometheus's text format, each sample with the labels that are the `same` for all."""
+        """Return the lines in Prometheus's text format, each sample with the labels `same`."""
         yield f"# HELP {self.name} {self.text}"
         yield f"# TYPE {self.name} {self.kind}"
         for own, value in self.samples:

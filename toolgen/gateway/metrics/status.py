@@ -1,4 +1,4 @@
-"""State of one gateway: why it takes no calls, what an operator should know all the same, and what it counted."""
+"""State of one gateway: reasons for not accepting calls, warnings for operators, and its counters."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Status:
         self._watching: asyncio.Task[None] | None = None
 
     def ready(self) -> tuple[str, ...]:
-        """Why the gateway does not take calls; empty when it does."""
+        """Return the reasons why the gateway does not accept calls; empty if it does."""
         stopping = "the gateway is stopping" if self._leaving is not None else ""
         found = (
             stopping,
@@ -115,7 +115,7 @@ class Status:
         return tuple(warning for warning in found if warning and warning not in reasons)
 
     def _refusing(self) -> tuple[str, ...]:
-        """Why every call would be refused now by what is shared."""
+        """Return the reason why shared state would refuse every call now."""
         compiled_policy = self._current.compiled_policy
         return self._shared.refusing(
             tolerant=compiled_policy.tolerant,
@@ -129,15 +129,15 @@ class Status:
         return self._events.state_losses
 
     async def reload(self, *, complete: bool = True) -> bool:
-        """Reads the policy again, and puts it in force whole where its files are `complete`, by the word of the caller; otherwise as a
-        change that was just noticed. False when it cannot be used: then what was in force stays so.
+        """Read the policy again, and put it in force as a whole if the caller declares its files `complete`; otherwise as a change that was
+        just noticed. Returns False if it cannot be used: then nothing changes.
 
-        Either is in the log and in the audit; `warnings` has what is wrong until a later reading succeeds.
+        Both outcomes are logged and recorded; `warnings` has the error until a later reading succeeds.
         """
         return await self.reloader.reload(complete=complete)
 
     def start(self) -> None:
-        """Looks from now on whether calls can be taken, also while none comes, and logs when that changes."""
+        """Start checking whether calls can be accepted, even without calls, and log changes."""
         self._watching = self._background.start("watching whether calls can be taken", self._watch)
 
     async def _watch(self) -> None:
@@ -152,14 +152,14 @@ class Status:
                 continue
             said = reasons
             if reasons:
-                _logger.error("not ready, no call is taken: %s", "; ".join(reasons))
+                _logger.error("not ready, no call is accepted: %s", "; ".join(reasons))
             else:
                 _logger.warning("ready again")
 
     async def measured(self, detail: Collection[str] = ()) -> bytes:
         """Return the metrics of this process and of the other workers in Prometheus's text format.
 
-        They are without names, for anybody. `detail` has members of `DETAILS` that are added by name, for principals that may review.
+        They are without names, for all. `detail` has members of `DETAILS` that are added by name, for principals that may review.
         """
         own = await self._own(detail)
         if self._workers is None:
@@ -187,7 +187,8 @@ class Status:
         return rendered(self.metrics, state, worker=self._log.stream, detail=detail)
 
     async def _approvals(self) -> ApprovalCounts:
-        """Asked for once a second at most, as anybody may ask for metrics. While they cannot be read, what was known before."""
+        """Return the number of waiting approvals, read at most once a second, because anyone may request metrics. While it cannot be read,
+        the last known number."""
         now = asyncio.get_running_loop().time()
         if now - self._asked[0] >= _FRESH_S:
             known = self._asked[1]
@@ -212,7 +213,7 @@ class Status:
         self._cut_off()
 
     async def close(self) -> None:
-        """Returns when everything is recorded."""
+        """Close the status after everything was recorded."""
         if self._leaving is not None:
             self._leaving.cancel()
         if self._watching is not None:

@@ -33,7 +33,7 @@ METHODS = frozenset(
         "tools/list",
     }
 )
-"""The methods that are named in spans and metrics; others are text of the client."""
+"""Method names in spans and metrics; other names are text of the client."""
 
 
 class TracedRequest(Struct, frozen=True, kw_only=True):

@@ -13,33 +13,33 @@ from toolgen.gateway.metrics.prometheus import DETAILS
 
 __all__ = ["WorkerMetrics", "merged"]
 
-_ASKED_S = 600.0  # workers tell each other for so long after somebody asked
-_FRESH_S = 10.0  # what a worker told longer ago is that of one which is gone, or hangs
+_ASKED_S = 600.0  # seconds for which workers share their metrics after a request
+_FRESH_S = 10.0  # metrics older than this are from a worker that stopped, or hangs
 _HELP = b"# HELP "
 
 
 class WorkerMetrics:
-    """A folder in which each worker keeps what it counted, once a second while somebody asks. Its files hold names, and are for their owner
-    alone."""
+    """Folder in which each worker stores its metrics, once a second while they are requested. Its files contain names, and only their owner
+    may read them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def asked(self, detail: Collection[str]) -> None:
-        """Note a request for metrics: from now on all workers tell what they count."""
+        """Note a request for metrics: from now on all workers write theirs."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for name in ("asked", *(("asked-names",) if detail else ())):
                 (self._folder / name).touch(mode=0o600)
 
     def wanted(self) -> Collection[str] | None:
-        """Return the details to write besides the sums; None if no scrape came for a while."""
+        """Return the details to write besides the sums; None without a recent request."""
         if not self._is_recent("asked", _ASKED_S):
             return None
         return DETAILS if self._is_recent("asked-names", _ASKED_S) else ()
 
     def put(self, worker: str, text: bytes) -> None:
-        """Keeps what this worker counted by now. That it cannot be kept costs no call."""
+        """Store the current metrics of this worker. A failure has no effect on calls."""
         path = self._folder / f"{worker}.metrics"
         part = path.with_suffix(".part")
         with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ def merged(own: bytes, others: Iterable[bytes]) -> bytes:
 
 
 def _families(text: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
-    """The families of a text as `rendered` writes it: HELP, TYPE and samples of each, by its name."""
+    """Return the families of a text in the format of `rendered`: HELP, TYPE and samples of each, by its name."""
     for part in text.split(b"\n" + _HELP) if text else ():
         lines = (_HELP + part.removeprefix(_HELP)).rstrip(b"\n").split(b"\n")
         yield lines[0].split(b" ", 3)[2], lines

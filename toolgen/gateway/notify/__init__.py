@@ -1,1 +1,1 @@
-"""Messages to webhooks: that a call waits for a person, for how long still, and what came of it."""
+"""Messages to webhooks: a call waits for a person, still waits, or was decided."""

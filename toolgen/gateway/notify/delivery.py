@@ -1,4 +1,4 @@
-"""Delivers messages to one webhook: signed, one at a time over all workers, again after a while when it failed, and not for ever."""
+"""Delivery of messages to one webhook: signed, one at a time over all workers, with bounded retries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["LEASE_S", "MAX_AGE_S", "DeliveryCounts", "WebhookDelivery"]
 
 _logger = logging.getLogger(__name__)
 LEASE_S = 30.0
-"""How long a worker that stopped may hold a receiver; longer than one delivery takes."""
+"""Time for which a stopped worker may hold a receiver; longer than one delivery takes."""
 MAX_AGE_S = 24 * 3600.0
-"""How long delivery of a message is tried."""
+"""Time for which delivery of a message is tried."""
 _FIRST_PAUSE_S = 5.0
 _MAX_PAUSE_S = 3600.0
 _IDLE_S = 1.0
@@ -29,14 +29,14 @@ Note = Callable[[Mapping[str, Any]], Awaitable[object]]
 
 
 class DeliveryCounts:
-    """Attempts of this worker, by how they ended."""
+    """Attempts of this worker, by their outcomes."""
 
     def __init__(self) -> None:
         self.delivered = self.failed = self.dead = 0
 
 
 class WebhookDelivery:
-    """The messages of one webhook. `receiver` is its name, `note` writes to the record, `chance` draws from 0 to 1."""
+    """Delivery to one webhook. `receiver` is its name, `note` writes to the audit log, `chance` draws from 0 to 1."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class WebhookDelivery:
         self._news = asyncio.Event()
 
     def wake(self) -> None:
-        """There may be something to deliver."""
+        """Signal that there may be something to deliver."""
         self._news.set()
 
     async def run(self) -> None:
-        """Delivers what is due, until it is cancelled."""
+        """Deliver due messages until cancelled."""
         while True:
             self._news.clear()
             try:
@@ -83,7 +83,7 @@ class WebhookDelivery:
             return False
         try:
             outcome = await self._attempt(claim)
-        except asyncio.CancelledError:  # the gateway stops: another one goes on at once, or when the lease is over
+        except asyncio.CancelledError:  # the gateway stops: another worker continues at once, or after the lease
             with suppress(StateError):
                 await self._outbox.settle(claim, Later(due=await self._outbox.now(), why="the gateway stopped"))
             raise
@@ -118,7 +118,7 @@ class WebhookDelivery:
         return Later(due=due, why=failure.why, held=now + failure.wait_s if failure.holds else 0.0)
 
     def _pause(self, attempts: int) -> float:
-        """Exponential, with jitter in its upper half: who failed together does not come back together."""
+        """Return the exponential pause, with jitter in its upper half, so that concurrent failures are not retried together."""
         longest: float = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempts, 20))
         return longest * (0.5 + self._chance() / 2)
 

@@ -1,6 +1,5 @@
-"""Body of a message to a webhook: JSON of our own, or the form of Slack's incoming webhooks. For Slack, text of a caller is plain text in
-a block, where no mention and no link is read; the text for notifications is escaped.
-"""
+"""Body of a message to a webhook: JSON of our own, or the format of Slack's incoming webhooks. For Slack, text of a caller is plain text in
+a block, where mentions and links have no effect; the text for notifications is escaped."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _MAX_ARGUMENTS_SIZE = 16_384
 _MAX_FIELD_LENGTH = 500
 _MAX_ROWS = 100
 _MAX_TEXT_LENGTH = 2500
-"""Slack takes 2,000 characters in a field and 3,000 in a text (Block Kit, section block)."""
+"""Maximum text: Slack accepts 2,000 characters in a field and 3,000 in a text (Block Kit, section block)."""
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _TITLES: Mapping[NotifyEvent, str] = MappingProxyType(
     {
@@ -34,18 +33,18 @@ _TITLES: Mapping[NotifyEvent, str] = MappingProxyType(
         "approval_reminder": "A call still waits for approval",
         "approval_escalated": "A call waits for approval, and others may answer now",
         "approval_expired": "A call was not approved in time, or something has changed since",
-        "approval_withdrawn": "A call was taken back by its caller",
+        "approval_withdrawn": "A call was withdrawn by its caller",
     }
 )
 
 
 def body_of(webhook: Webhook, notice: Notice) -> bytes:
-    """The body that a webhook is sent, JSON."""
+    """Return the JSON body for a webhook."""
     return encode(_slack(webhook, notice) if webhook.format == "slack" else _generic(webhook, notice))
 
 
 def _generic(webhook: Webhook, notice: Notice) -> dict[str, Any]:
-    """`type`, `timestamp` and `data`, as Standard Webhooks recommends."""
+    """Return `type`, `timestamp` and `data`, as Standard Webhooks recommends."""
     return {"type": notice.event, "timestamp": timestamp(notice.at), "data": _data(webhook, notice)}
 
 
@@ -85,7 +84,7 @@ def _arguments(webhook: Webhook, notice: Notice) -> dict[str, object]:
 
 
 def _slack(webhook: Webhook, notice: Notice) -> dict[str, Any]:
-    """`text` and `blocks`. The link is our own; it is no button, which would take an app that answers Slack."""
+    """Return `text` and `blocks`. The link is plain text; a button would need an app that answers Slack."""
     known, user = notice.known, notice.known.principal.on_behalf_of
     title = _title(notice)
     who = known.principal.id + (f" for {user.id}" if user is not None else "")
@@ -108,14 +107,14 @@ def _slack(webhook: Webhook, notice: Notice) -> dict[str, Any]:
             "type": "plain_text",
             "text": _lines(notice),
             "emoji": False,
-        }  # rows have nothing in them that is not seen
+        }  # rows contain no invisible characters
         blocks.append({"type": "section", "text": text})
     blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": f"<{notice.url}|Open it in the console>"}})
     return {"text": escaped(f"{title}: {spelled(known.tool)}, by {spelled(who)}"), "blocks": blocks}
 
 
 def _lines(notice: Notice) -> str:
-    """A line for each value, as many as there is room for, and how many there are besides."""
+    """Return a line for each value, as many as fit, and the number of the others."""
     lines: list[str] = []
     left = _MAX_TEXT_LENGTH - 100
     for row in notice.rows:
@@ -135,10 +134,10 @@ def _title(notice: Notice) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text for notifications of Slack, in which no mention and no link is read."""
+    """Escape a text for notifications of Slack, so that mentions and links have no effect."""
     return bounded(text, _MAX_FIELD_LENGTH).translate(_ESCAPED)
 
 
 def plain(text: str, length: int = _MAX_FIELD_LENGTH) -> dict[str, Any]:
-    """A plain text of Slack, with nothing in it that would not be seen."""
+    """Return a plain text of Slack without invisible characters."""
     return {"type": "plain_text", "text": bounded(spelled(text.replace("\r", "")), length), "emoji": False}

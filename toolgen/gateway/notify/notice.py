@@ -15,12 +15,12 @@ from toolgen.state.invocations import Invocation
 __all__ = ["ENDS", "Notice", "decision_of", "events_of", "message_id"]
 
 ENDS: frozenset[NotifyEvent] = frozenset({"approval_decided", "approval_expired", "approval_withdrawn"})
-"""After these nothing more is told of a call."""
+"""Events after which no more messages about a call are sent."""
 _ENDINGS: dict[str, NotifyEvent] = {"expired": "approval_expired", "cancelled": "approval_withdrawn"}
 
 
 class Notice(Struct, frozen=True, kw_only=True):
-    """Event of a call. `arguments` are as the record shows them, None where they are not to be shown; `rows` has a row for each value.
+    """Event of a call. `arguments` are in their recorded form, None if they must not be shown; `rows` has a row for each value.
 
     `url` is the console's page of the call, `escalated_to` has the roles that may answer too once it is escalated. `at` is when it was
     noticed, in seconds since the epoch.
@@ -50,7 +50,7 @@ def events_of(known: Invocation) -> Iterator[NotifyEvent]:
 
 
 def decision_of(notice: Notice) -> tuple[str, tuple[str, ...]]:
-    """`approve` or `deny` and who decided, of a call that was decided; nothing of another."""
+    """Return `approve` or `deny` and the people who decided; empty for a call that was not decided."""
     known = notice.known
     if notice.event != "approval_decided":
         return "", ()

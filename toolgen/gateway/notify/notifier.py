@@ -1,4 +1,5 @@
-"""Tells webhooks of calls that wait for a person, and of roles that take two: notices what happened, and has it delivered."""
+"""Notifier of webhooks about calls that wait for a person and about roles that need two people: it finds events and starts their
+delivery."""
 
 from __future__ import annotations
 
@@ -34,18 +35,18 @@ __all__ = ["DEAD_KEPT_S", "Notifier"]
 
 _logger = logging.getLogger(__name__)
 DEAD_KEPT_S = 7 * 86_400.0
-"""How long dead letters are kept."""
+"""Time for which dead letters are stored."""
 _EVERY_S = 1.0
 _LEAST_S, _MOST_S = 0.2, 2.0
 _IDLE_SHARE = 9
 _REMEMBERED_S = 86_400.0
-"""How long after a call expired it is remembered what was told of it: longer than it is kept."""
+"""Time after a call's expiry for which its messages are remembered: longer than the call is stored."""
 _MAX_REMEMBERED = 10_000
 _END = "end"
-"""What is remembered of whichever event is the last of a call: there is one."""
+"""Common name of all final events: a call has only one of them."""
 _FOR_EVER_S = 100 * 365 * 86_400.0
 _OVERLAP_S = 10.0
-"""How much later what ended may be seen by others; longer than writing it takes."""
+"""Time by which others may see an ended call late; longer than writing it takes."""
 
 
 class Notifier:
@@ -72,7 +73,7 @@ class Notifier:
         self._tasks: list[asyncio.Task[None]] = []
         self._told: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._sent = DeliveryCounts()
-        self._trouble = FaultLog(clock, "approvals are not told of")
+        self._trouble = FaultLog(clock, "no messages about approvals are sent")
         self._undelivered = FaultLog(clock, "notifications")
         self.deliveries = {
             name: WebhookDelivery(
@@ -92,12 +93,12 @@ class Notifier:
 
     @property
     def troubles(self) -> tuple[FaultLog, ...]:
-        """Possible faults of the outbox and of the deliveries."""
+        """Return possible faults of the outbox and of the deliveries."""
         return (self._trouble, self._undelivered, *(one.trouble for one in self.deliveries.values()))
 
     @property
     def counts(self) -> NotificationCounts:
-        """Messages sent by this worker, and the outbox as last read."""
+        """Return the numbers of messages sent by this worker, and the outbox as last read."""
         return NotificationCounts(
             delivered=self._sent.delivered,
             failed=self._sent.failed,
@@ -108,13 +109,13 @@ class Notifier:
         )
 
     def start(self) -> None:
-        """Begins to look, and to deliver."""
-        self._tasks = [self._background.start("telling of approvals", self._run)]
+        """Start searching for events, and delivering."""
+        self._tasks = [self._background.start("sending messages about approvals", self._run)]
         for name, delivery in self.deliveries.items():
             self._tasks.append(self._background.start(f"delivering to webhook {name}", delivery.run))
 
     async def stop(self) -> None:
-        """Ends at once: what is under way is sent again, by who goes on."""
+        """Stop at once: another worker sends unfinished messages again."""
         await cancel(*self._tasks)
         await self._outbox.close()
 
@@ -128,12 +129,12 @@ class Notifier:
                 self._trouble.clear()
             except StateError as error:
                 self._trouble.say(str(error), passing=isinstance(error.__cause__, StoreUnreachableError))
-            # However much is announced, and however many calls wait, it takes a tenth of a processor at most.
+            # At any number of events and waiting calls, it uses a tenth of a processor at most.
             await asyncio.sleep(min(max(_LEAST_S, _IDLE_SHARE * (loop.time() - began)), _MOST_S))
             await self._approvals.calls.news.changed(_EVERY_S)
 
     async def sweep(self) -> None:
-        """Tells what there is to be told of all calls that wait, or have ended since the last time. Raises `StateError`."""
+        """Write messages for all calls that wait, or have ended since the last time. Raises `StateError`."""
         store = self._approvals.calls.store
         now = await store.now()
         for known in await store.unfinished():
@@ -141,7 +142,7 @@ class Notifier:
         for grant in await self._role_grants.listed(None):
             if grant.break_glass:
                 await self._once(grant.id, role_event(grant), partial(self._tell_role, grant))
-        if self._since is None:  # what ended while nobody was there, but nothing from before there were webhooks
+        if self._since is None:  # calls that ended while no worker ran, but none from before webhooks were configured
             first = await self._outbox.tell("", "began", (), until=now + _FOR_EVER_S)
             self._since = now if first else 0.0
         while True:
@@ -167,7 +168,7 @@ class Notifier:
         except ToolgenError:
             raise
         except Exception as error:  # noqa: BLE001 - what nobody can tell of holds up nothing else
-            _logger.error("nobody is told of %s: %s", about, place_of(error))  # noqa: TRY400
+            _logger.error("no message about %s was sent: %s", about, place_of(error))  # noqa: TRY400
         self._told[about, key] = None
         if len(self._told) > _MAX_REMEMBERED:
             self._told.popitem(last=False)
@@ -198,7 +199,7 @@ class Notifier:
     async def _write(
         self, about: str, event: NotifyEvent, key: str, bodies: Mapping[str, bytes], now: float, expires: float
     ) -> None:
-        """Puts messages into the outbox, for those who want to be told of such an event, where nobody else did."""
+        """Put messages into the outbox for webhooks that want this event, unless another worker did."""
         messages = [
             WebhookMessage(
                 id=message_id(about, event, name),
@@ -216,7 +217,7 @@ class Notifier:
                 self.deliveries[message.receiver].wake()
 
     async def _look(self) -> None:
-        """State of the outbox, for metrics and warnings; what is old in it goes."""
+        """Read the state of the outbox, for metrics and warnings, and remove old messages."""
         standing = {name: await self._outbox.counts(name) for name in self.deliveries}
         self._waiting = sum(one.waiting for one in standing.values())
         self._dead = sum(one.dead for one in standing.values())

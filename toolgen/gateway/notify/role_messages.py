@@ -29,7 +29,7 @@ def role_event(grant: RoleGrant) -> NotifyEvent:
 
 
 def role_body(webhook: Webhook, grant: RoleGrant, at: float, url: str) -> bytes:
-    """The body that a webhook is sent, JSON. `at` is in seconds since the epoch, `url` the console's page that shows roles."""
+    """Return the JSON body for a webhook. `at` is in seconds since the epoch, `url` the console's page of roles."""
     event = role_event(grant)
     if webhook.format == "slack":
         return encode(_slack(event, grant, url))

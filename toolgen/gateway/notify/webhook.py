@@ -1,4 +1,4 @@
-"""Sends messages to webhooks: signed, to an address that the policy opens, nothing followed."""
+"""Sender of messages to webhooks: signed, only to addresses that the policy opens, and without following redirects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from toolgen.model.webhook import key_of, signed_headers, url_fault
 __all__ = ["MAX_WAIT_S", "DeliveryError", "WebhookSender"]
 
 MAX_WAIT_S = 3600.0
-"""How long a receiver may ask us to wait (Retry-After); what it asks for beyond is not heeded."""
+"""Maximum pause that a receiver may request (Retry-After); a longer one is shortened."""
 _TOTAL_S = 10.0
 _GONE = 410
 _HOLDING = frozenset({429, 503})
@@ -33,7 +33,7 @@ _HOLDING = frozenset({429, 503})
 
 @dataclass(kw_only=True, eq=False)
 class DeliveryError(Exception):
-    """Failure of a delivery attempt. Its reason holds neither the address nor a secret.
+    """Failure of a delivery attempt. Its reason contains neither the address nor a secret.
 
     `lasting`: every other attempt would fail too. `wait_s` is the pause that the receiver asked for; `holds` is True if it applies to all
     messages to this receiver. `code` is the code in records.
@@ -47,7 +47,7 @@ class DeliveryError(Exception):
 
 
 class WebhookSender:
-    """Sends to one webhook. Its address and its secrets are read again for each message, so they may be changed."""
+    """Sender for one webhook. Its address and its secrets are read again for each message, so they may change."""
 
     def __init__(self, webhook: Webhook, permit: Permit, resolver: Resolver = system_resolver) -> None:
         self._webhook = webhook
@@ -58,7 +58,7 @@ class WebhookSender:
     async def send(self, message_id: str, body: bytes, now: float) -> None:
         """Send a message, until the receiver confirms it (any 2xx). `now` is signed: seconds since the epoch. Raises `DeliveryError`.
 
-        The address is put to the policy as for a tool call, whatever it resolves to.
+        The policy checks the resolved address as for a tool call.
         """
         url, keys, tls = await self._target()
         headers = {

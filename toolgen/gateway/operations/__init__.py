@@ -1,1 +1,1 @@
-"""Calls that outlive their request: waiting, running without their caller, on a device."""
+"""Calls that outlive their request: waiting, running without their caller, or executed by a device."""

@@ -1,4 +1,4 @@
-"""Runner of approved calls: executes each once, and ends calls that expired or whose worker is gone."""
+"""Runner of approved calls: it executes each once, and ends calls that expired or whose worker is gone."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _SWEEP_S = 15.0
 _UNSETTLED_SWEEP_S = LEASE_S / 2
 _FORGET_S = 10.0
 _LATER_S = 30.0
-"""When a call that cannot be looked after is looked at again."""
+"""Time after which a call is processed again if that failed."""
 _MAX_AT_ONCE = 32
 _MAX_TOLD = 10_000
 
 CarryOut = Callable[[CompiledPolicy, Call, CallContext], Awaitable[Envelope]]
-"""One call through every stage of a policy's pipeline."""
+"""Function that sends one call through every stage of a policy's pipeline."""
 
 
 class Runner:
@@ -90,12 +90,12 @@ class Runner:
         self._sweep_at = 0.0
         self._restoring = False
         self._told: dict[str, None] = {}
-        self.trouble = FaultLog(clock, "calls that wait are not looked after")
+        self.trouble = FaultLog(clock, "waiting calls are not processed")
 
     def start(self) -> None:
         """Begin to look for work."""
         self._sweep_at = self._clock.monotonic() + LEASE_S
-        self._task = self._background.start("carrying out approved calls", self._run)
+        self._task = self._background.start("executing approved calls", self._run)
 
     async def stop(self) -> None:
         """Start nothing more, and wait for the running work."""
@@ -126,9 +126,9 @@ class Runner:
                 self.trouble.say(str(error), passing=isinstance(error, StateUnavailableError))
 
     async def round(self) -> bool:
-        """Move on every call that can be. False if that could not be recorded for one of them.
+        """Advance every call as far as possible. Returns False if that could not be recorded for one of them.
 
-        Raises `StateError` where the store cannot be reached: nothing else ends a round.
+        Raises `StateError` if the store cannot be reached; no other error ends a round.
         """
         now = await self._store.now()
         for claimed in [one for one in self._claims.values() if one.lease - now < LEASE_S / 2]:
@@ -165,7 +165,7 @@ class Runner:
                 raise
             if known.id not in self._told:
                 self._told = dict.fromkeys([*list(self._told)[-_MAX_TOLD:], known.id])
-                _logger.error("call %s cannot be looked after, and ends: %s", known.id, place_of(error))  # noqa: TRY400
+                _logger.error("call %s cannot be processed, and ends: %s", known.id, place_of(error))  # noqa: TRY400
             return await self._end_broken(known)
         return True
 
@@ -190,7 +190,7 @@ class Runner:
         if fate == "over" or (fate in {"behind", "begun"} and self._waited(known.id)):
             await self._calls.give_up(known, verdict="lose", error=forgotten(known))
         elif fate in {"behind", "begun"}:
-            pass  # a worker that carries it out puts it back
+            pass  # the worker that executes it puts it back
         elif known.status == "running" and (resume := self._recoveries.get(known.kind)) is not None:
             await resume(known)
         elif known.status == "running":
@@ -198,7 +198,7 @@ class Runner:
         elif known.status == "pending" and not is_expired(known, now):
             await self._requests.step(known, now)
         elif fate == "foreign":
-            pass  # its own gateway expires it, or carries it out
+            pass  # its own gateway expires it, or executes it
         elif reason := self._stale(known, now):
             await self._give_up(known, "expire", Error(code="expired", message=reason, rule=known.rule))
         elif known.kind == "account" and await self._suspended.awaits_account(known):
@@ -217,7 +217,7 @@ class Runner:
             await self._calls.give_up(known, verdict=verdict, error=error)
 
     def _waited(self, call_id: str) -> bool:
-        """True if a call of which the store has an older version was not put back for a lease."""
+        """Return True if a call of which the store has an older version was not put back for a lease."""
         now = self._clock.monotonic()
         self._behind = {one: at for one, at in self._behind.items() if now - at < 3 * LEASE_S}
         return now - self._behind.setdefault(call_id, now) >= LEASE_S
@@ -230,7 +230,7 @@ class Runner:
 
     async def _put_back(self) -> None:
         """Restore the calls that this worker knows, and end those that are over. Raises `StateError` if the store is unavailable again."""
-        self._sweep_at = self._clock.monotonic() + _UNSETTLED_SWEEP_S  # other gateways first restore their calls
+        self._sweep_at = self._clock.monotonic() + _UNSETTLED_SWEEP_S  # other gateways restore their calls first
         await self._calls.worker.put_back()
         await self._store.restore_endings()
         await self._calls.keep_unkept()
@@ -300,13 +300,15 @@ class Runner:
                 await self._settle(self._claims[claimed.id], envelope, call_context.http_status)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - the cause may quote values
-                "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
+                "the outcome of call %s could not be stored for its caller; the audit log has it: %s",
+                call.id,
+                place_of(error),
             )
         finally:
             del self._claims[claimed.id]
 
     async def _settle(self, mine: Invocation, envelope: Envelope, http_status: int | None) -> None:
-        """Keep how a call ended that was carried out here. One that waits for calls that it made has not ended."""
+        """Store the outcome of a call that was executed here. A call that waits for calls that it made has not ended."""
 
         async def settle(known: Invocation) -> bool:
             if known.status == "approved" and known.workflow.waits:

@@ -32,20 +32,20 @@ __all__ = ["MAX_CALLS", "MAX_CALLS_EACH", "BackgroundCalls"]
 MAX_CALLS_EACH = 1_000
 MAX_CALLS = 10_000
 _GUARDS_S = 1.0
-"""How long a call that nobody waits for may take to be let through, or refused, before it is left all the same."""
+"""Maximum time for the guards of a call without a waiter; then it continues in the background."""
 _CALLED_OFF_S = 5.0
 _RETRY_S = 10.0
 _FRESH_S = 1.0
 _FOLLOWS_S = 0.05
 _EVERY_S = 0.1
-"""How often at most what one call says is kept."""
+"""Minimum time between two stored messages of one call."""
 _logger = logging.getLogger(__name__)
 
 
 class BackgroundCalls:
     """Calls of a worker that run without their caller. `waiting` stores the calls of all workers.
 
-    `pending_after_s` is how long a caller waits that sets no time; None for until the call ends.
+    `pending_after_s` is how long callers wait that set no time; None for until the call ends.
     """
 
     def __init__(self, waiting: WaitingCalls, pending_after_s: float | None = None) -> None:
@@ -56,8 +56,11 @@ class BackgroundCalls:
         self._each = Counter[tuple[str, ...]]()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._left: dict[asyncio.Task[Envelope], CallerConnection] = {}
-        self._over, self._said = self._ends, self._says  # one object for all calls, where a method is one for each
-        self._rooms: dict[str, tuple[float, float | None]] = {}  # by principal, and when that was asked
+        self._over, self._said = (
+            self._ends,
+            self._says,
+        )  # one object for all calls, because a bound method would be created for each
+        self._rooms: dict[str, tuple[float, float | None]] = {}  # by principal, with the time of the last query
         self._telling: dict[str, asyncio.Task[None]] = {}
 
     async def call(
@@ -90,7 +93,7 @@ class BackgroundCalls:
         now, known = asyncio.get_running_loop().time(), self._rooms.get(caller.id)
         if known is None or now - known[0] >= _FRESH_S:
             until = None
-            with suppress(StateError):  # what cannot be asked keeps nothing either
+            with suppress(StateError):  # if it cannot be read, nothing can be stored either
                 until = (await self._waiting.store.held(caller.id)).full(ROOM)
                 until = None if until is None else max(1.0, until + KEPT_S - await self._waiting.store.now())
             known = self._rooms[caller.id] = (now, until)
@@ -113,7 +116,9 @@ class BackgroundCalls:
         caller_connection.has_own_task, caller_connection.pends = True, (wait if wait < math.inf else None)
         if caller_connection.line is None:
             caller_connection.line = CallReports(caller_connection)
-        task = asyncio.create_task(making, name="call")  # one name for all, where each would be given a number
+        task = asyncio.create_task(
+            making, name="call"
+        )  # one task name for all, because each default name costs a number
         caller_connection.on_leave = partial(self._client_left, task, caller_connection)
         try:
             if leave is not None:
@@ -153,7 +158,7 @@ class BackgroundCalls:
     async def _leave(
         self, task: asyncio.Task[Envelope], call: Call, caller_connection: CallerConnection
     ) -> Invocation | None:
-        """Store a running call, so that its caller can return to it; None if that is not possible: then its caller waits on."""
+        """Store a running call, so that its caller can return to it; None if that is not possible: then its caller waits."""
         waiting = self._waiting
         if call.id in waiting.worker.left:
             return None
@@ -167,7 +172,7 @@ class BackgroundCalls:
             if known is not None:
                 await waiting.stands_for_equal(known)
         except StateError as fault:
-            _logger.error("a call could not be left to go on: %s", fault)  # noqa: TRY400 - it says all there is
+            _logger.error("a call could not continue in the background: %s", fault)  # noqa: TRY400 - it says all there is
         finally:
             adding.set_result(kept)
             if kept:
@@ -209,7 +214,7 @@ class BackgroundCalls:
 
     @contextmanager
     def running(self, call_id: str, caller_connection: CallerConnection) -> Iterator[None]:
-        """Context of a call that runs in this worker and reports to its caller at another one."""
+        """Return the context of a call that runs in this worker and reports to its caller at another one."""
         self._running[call_id] = caller_connection
         try:
             yield
@@ -232,7 +237,9 @@ class BackgroundCalls:
                 await self._settle(self._waiting.worker.mine[call.id], task.result(), caller_connection.line)
         except ToolgenError as error:
             _logger.error(  # noqa: TRY400 - the cause may quote values
-                "how call %s ended could not be kept for its caller; the record has it: %s", call.id, place_of(error)
+                "the outcome of call %s could not be stored for its caller; the audit log has it: %s",
+                call.id,
+                place_of(error),
             )
         finally:
             if (telling := self._telling.get(call.id)) is not None:
@@ -264,7 +271,7 @@ class BackgroundCalls:
             if said is not None:
                 self._waiting.worker.mine[call_id] = said
                 self._waiting.news.announce(call_id)
-            else:  # the store is away, or something else of the call, its question say, was kept meanwhile
+            else:  # the store is unavailable, or other data of the call, such as a question, was stored meanwhile
                 line.news = True
             await asyncio.sleep(_EVERY_S)
 
@@ -278,10 +285,10 @@ class BackgroundCalls:
                 return True
             if envelope.status == "pending" and known.id in waiting.questions:
                 if await waiting.keep_question(known.id):
-                    return False  # its stored form is read again then
+                    return False  # its stored form is read again in this case
                 return (
                     await waiting.end_forgotten(known) is not None
-                )  # the store lost the question before this call was left
+                )  # the store lost the question before this call was stored
             if isinstance(line, CallReports):
                 known = line.added_to(known, await waiting.store.now())
             return await waiting.end(known, envelope) is not None
@@ -289,7 +296,7 @@ class BackgroundCalls:
         await waiting.worker.keep_outcome(mine, settle)
 
     async def renew(self, now: float) -> None:
-        """Says of all calls that were left here that their worker is there."""
+        """Renew the leases of all calls that this worker runs in the background."""
         if self._waiting.worker.left and now >= self._renewed + LEASE_S / 3:
             self._renewed = now
             await self._waiting.store.renew(list(self._waiting.worker.left), now + LEASE_S, unless_due=now)
@@ -325,7 +332,7 @@ class BackgroundCalls:
         return await waiting.outcome(call_id, caller, _CALLED_OFF_S)
 
     async def close(self) -> None:
-        """Returns when how each ended is kept."""
+        """Close after the outcome of every call was stored."""
         while self._tasks or self._left:
             await asyncio.wait({*self._tasks, *self._left})
 
@@ -373,7 +380,7 @@ def _invocation(call: Call, owner: str, now: float, task: TaskWish | None) -> In
 def _too_many() -> Error:
     return Error(
         code="rate_limited",
-        message="too many of this caller's calls go on in the background already; this one was not made",
+        message="too many of this caller's calls run in the background already; this one was not made",
         suggestion="wait until some have ended, or cancel them",
         retry_after_s=_RETRY_S,
         rule="concurrency",
@@ -383,8 +390,8 @@ def _too_many() -> Error:
 def _no_room(seconds: float) -> Error:
     return Error(
         code="rate_limited",
-        message=f"results of calls that this caller left take all the room there is ({ROOM.each} bytes a caller); this one was not made",
-        suggestion="make it without wait: 0, or when earlier results are forgotten, an hour after their calls ended",
+        message=f"results of this caller's background calls use all of its storage ({ROOM.each} bytes a caller); this call was not made",
+        suggestion="make it without wait: 0, or after earlier results were deleted, an hour after their calls ended",
         retry_after_s=round(seconds, 1),
         rule="kept_results",
     )

@@ -1,4 +1,4 @@
-"""Announcements of changes of kept calls, for those who wait for them in this worker."""
+"""Notifications of changes of stored calls, for waiters in this worker."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ __all__ = ["CallNews"]
 
 
 class CallNews:
-    """Announcements of changes. Take an event before you look at a call, so that no change is missed in between."""
+    """Notifications of changes. Take an event before you read a call, so that no change in between is missed."""
 
     def __init__(self) -> None:
         self.next = asyncio.Event()
-        """Set with the next announcement."""
+        """Event that is set with the next notification."""
         self._due = asyncio.Event()
         self._about: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
 
     def of(self, call_id: str) -> asyncio.Event:
-        """Return the event that is set with the next announcement that may be about this call."""
+        """Return the event that is set with the next notification that may be about this call."""
         found = self._about.get(call_id)
         if found is None:
             found = self._about[call_id] = asyncio.Event()
         return found
 
     def look(self) -> None:
-        """Has what is due looked after at once."""
+        """Trigger the processing of due calls at once."""
         self._due.set()
 
     def announce(self, call_id: str = "") -> None:
-        """Wakes those who wait for a change: of one call, of any, or, without an id, of whichever call.
+        """Wake waiters for a change: of one call, of any call, or, without an id, of every call.
 
-        Without one, what is due is looked after, too.
+        Without an id, due calls are also processed.
         """
         news, self.next = self.next, asyncio.Event()
         news.set()
@@ -44,13 +44,13 @@ class CallNews:
             self.look()
 
     async def changed(self, within: float) -> None:
-        """Returns when something was announced, or after `within` seconds."""
+        """Return after a notification, or after `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self.next.wait()
 
     async def due(self, within: float) -> None:
-        """Returns when what is due is to be looked after at once, or after `within` seconds."""
+        """Return when due calls have to be processed at once, or after `within` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._due.wait()

@@ -23,7 +23,7 @@ __all__ = ["CallReports"]
 _MAX_PARTS = 50
 _MAX_PARTS_SIZE = 65_536
 
-_IN_ANSWER = "the whole answer says where it is read"
+_IN_ANSWER = "the whole answer has its URI"
 
 
 class CallReports:
@@ -55,18 +55,18 @@ class CallReports:
         self.ending = False
         self.count = 0
         self.news = False
-        self.parts: list[Json] | None = None  # most calls give none
+        self.parts: list[Json] | None = None  # most calls have none
         self.progressed: dict[str, Any] | None = None
         self.told: Callable[[str, CallReports], None] | None = None
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Nothing: its caller need not be there."""
+        """Return none: its caller may have disconnected."""
         return frozenset()
 
     @property
     def listens(self) -> bool:
-        """Its caller may come back for it."""
+        """Return True: its caller may come back for it."""
         return True
 
     def disconnected(self) -> bool:
@@ -74,7 +74,7 @@ class CallReports:
         return self._caller_connection.disconnected()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Progress of the call, as a share too where that is known."""
+        """Store the progress of the call, also as a share if that is known."""
         progressed: dict[str, Any] = {"done": done}
         if total is not None:
             progressed["total"] = total
@@ -89,7 +89,7 @@ class CallReports:
         """Drop the message: a caller that comes back reads no log."""
 
     def partial(self, data: Json) -> None:
-        """A piece: those that came last are kept, as far as they have room. One that is no JSON, or too large, is left out."""
+        """Store a partial answer: the last ones are kept, as far as there is space. One that is not JSON, or too large, is left out."""
         try:
             size = len(encode(data))
         except (TypeError, ValueError, RecursionError):
@@ -98,7 +98,7 @@ class CallReports:
             return
         if size > INLINE:
             data, found = taken_out(data)
-            for file in found:  # none is kept of a piece: the answer has it again
+            for file in found:  # no files of a partial answer are stored: the final answer has them again
                 file.place["note"] = _IN_ANSWER
             if found:
                 data = completed(data, reference_text)
@@ -112,16 +112,16 @@ class CallReports:
         self._tell()
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """Raises `Unasked`."""
+        """Raise `Unasked`."""
         raise Unasked
 
     def added_to(self, known: Invocation, now: float) -> Invocation:
-        """The call with what it said until now, in seconds since the epoch."""
+        """Return the call with its messages so far; `now` is in seconds since the epoch."""
         parts = tuple(self.parts or ())
         return msgspec.structs.replace(known, progress=self.progressed, partial=self.count, parts=parts, updated=now)
 
     def decide(self, *, kept: bool) -> None:
-        """The call goes on without its caller from now on, or its caller has to wait."""
+        """Decide that the call continues without its caller, or that its caller has to wait."""
         self.kept = kept
         if isinstance(self._decided, asyncio.Future):
             self._decided.set_result(None)

@@ -1,4 +1,4 @@
-"""`get_call_result`: the tool that reads how a call ended that was answered `pending`, for clients that know tools alone."""
+"""Tool `get_call_result`: it reads the result of a call that was answered `pending`, for clients that support only tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from toolgen.state.rate_limits import MemoryBuckets
 __all__ = ["CallResults"]
 
 _MAX_WAIT_S = 60.0
-_WAIT_S = 3.0  # less than any client waits for an answer
+_WAIT_S = 3.0  # shorter than any client's timeout
 _MAX_LISTED = 20
 _MAX_LOOKED_AT = 1000
 _MAX_LISTINGS = 64
@@ -52,9 +52,9 @@ _TOOL = seal(
     Tool(
         name=GET_CALL_RESULT,
         title="Get the result of a call",
-        description="Reads the end of a call that was answered as pending: its result, as the tool itself would have answered, or how "
-        "it stands (a person has to agree, a device is asked, it still runs). Without call_id it lists your recent calls with their ids. "
-        "It makes no call again.",
+        description="Reads the result of a call that was answered as pending: the answer of the tool itself, or the state "
+        "of the call (a person has to approve it, a device is asked, it still runs). Without call_id it lists your recent calls "
+        "with their ids. It repeats no call.",
         input_schema=_INPUT,
         output_schema=None,
         effect=Effect.READ,
@@ -72,7 +72,7 @@ _UNKNOWN = Error(
 
 
 class CallResults:
-    """Ends of the calls in `waiting`, each for the principal that made it: the calls of others are unknown."""
+    """Results of the calls in `waiting`, each for the principal that made it: calls of others are unknown."""
 
     def __init__(self, waiting: WaitingCalls, clock: Clock) -> None:
         self._waiting = waiting
@@ -81,7 +81,7 @@ class CallResults:
         self._listed: dict[int, tuple[tuple[Tool, ...], tuple[Tool, ...]]] = {}
 
     def listed(self, offered: tuple[Tool, ...], may_wait: Callable[[], bool]) -> tuple[Tool, ...]:
-        """The tools that are listed, with this one among them if a call of them may be pending. The same object for the same tools."""
+        """Return the listed tools, with this one added if a call of them may be pending. The same object for the same tools."""
         known = self._listed.get(id(offered))
         if known is None:
             several = (
@@ -90,7 +90,7 @@ class CallResults:
             known = self._listed[id(offered)] = (
                 offered,
                 several,
-            )  # it holds the tuple, so its id is not given to another
+            )  # it has the tuple, so its id is not reused
             if len(self._listed) > _MAX_LISTINGS:
                 del self._listed[next(iter(self._listed))]
         return known[1]
@@ -124,11 +124,11 @@ class CallResults:
             outcome = self._waiting.outcome(str(call_id), caller, seconds)
             found = await (outcome if caller_connection is None else caller_connection.awaiting(outcome))
         except StateError as error:
-            return unmade(GET_CALL_RESULT, fault_error(error, "how the call stands cannot be read now"))
+            return unmade(GET_CALL_RESULT, fault_error(error, "the state of the call cannot be read now"))
         return found or unmade(GET_CALL_RESULT, _UNKNOWN)
 
     async def _recent(self, caller: Principal) -> Json:
-        """The caller's calls that have not ended, and those made within the last hour, the newest first."""
+        """Return the caller's calls that have not ended, and those made within the last hour, the newest first."""
         waiting = self._waiting
         now = await waiting.store.now()
         recent, more = await waiting.owned(caller, (now - KEPT_S, ""), _MAX_LOOKED_AT)

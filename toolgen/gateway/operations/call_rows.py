@@ -1,8 +1,8 @@
-"""Rows of a call for a person who has to agree to it: one row a value, so that no value can push another out of sight.
+"""Rows of a call for a person who has to approve it: one row per value, so that no value can push another off the screen.
 
-Rows are in the order of the tool's schema, names that the schema does not have last. Short values come before long ones. A long object or
-list becomes a row for each of its members, behind the values that are short as a whole. A long text is cut to its beginning and says how
-long it is. A character that a reader cannot see, or that changes the direction of writing, is written as JSON escapes it.
+Rows are in the order of the tool's schema, unknown names last. Short values come before long ones. A long object or list becomes a row for
+each of its members, after the short values. A long text is shortened to its beginning, with its length. A character that a reader cannot
+see, or that changes the direction of writing, is written as a JSON escape.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 BEGINNING: Final = 72
-"""The columns of a value that are shown before it is opened."""
+"""Columns of a value that are shown before it is opened."""
 ROWS_ON_FIRST_SCREEN: Final = 15
-"""Lines of rows that a console page has room for in a window of 1280 x 800."""
+"""Lines of rows that fit on a console page in a window of 1280 x 800."""
 _NAME_COLUMNS = 28
 _MAX_NAME = 2 * _NAME_COLUMNS
-_MAX_MEMBERS = 40  # rows that one argument may become; the last one has the rest
+_MAX_MEMBERS = 40  # maximum rows of one argument; the last one has the rest
 _MAX_DEPTH = 8
 _MAX_REFERENCES = 8
 _REQUEST = ("method", "url", "headers", "sql", "parameters", "query", "operationName", "variables", "body")
@@ -46,21 +46,21 @@ _FORM = "application/x-www-form-urlencoded"
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 _UNIT = re.compile(r"\\u[0-9a-f]{4}|\\.|.", re.DOTALL)
 _CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_WIDEST = re.compile("[\u2e3a\u2e3b\U00012000-\U0001254f]")  # dashes and signs as wide as several letters
+_WIDEST = re.compile("[\u2e3a\u2e3b\U00012000-\U0001254f]")  # dashes and characters that are several letters wide
 _ISOLATE, _END = "\u2068", "\u2069"  # FIRST STRONG ISOLATE, POP DIRECTIONAL ISOLATE (UAX #9)
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 
 
 class Concealed(str):
-    """Keyed digest that stands in the record for a sensitive value."""
+    """Keyed digest in the audit log in place of a sensitive value."""
 
     __slots__ = ()
 
 
 class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A value of a call. `text` is its JSON, cut where `whole` is set; `length` is how many characters the value has then.
+    """Row of a value. `text` is its JSON, shortened if `whole` is set; then `length` is the number of characters of the value.
 
-    `name` is the path to it. `note` says who set it, or that the schema does not know it.
+    `name` is its path. `note` says that the gateway set it, or that the schema does not know it.
     """
 
     name: str
@@ -71,22 +71,22 @@ class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def label(self) -> str:
-        """The name, cut where it is long."""
+        """Return the name, shortened if it is long."""
         return _cut(self.name, _MAX_NAME)
 
     @property
     def about(self) -> str:
-        """The length of a value that is cut, and the note."""
+        """Return the length of a shortened value, and the note."""
         return "; ".join(part for part in (f"{self.length:,} characters" if self.whole else "", self.note) if part)
 
     @property
     def lines(self) -> int:
-        """The most lines that the row takes in a table of two columns."""
+        """Return the maximum number of lines of the row in a table of two columns."""
         return max(1, -(-_columns(self.label) // _NAME_COLUMNS))
 
 
 def argument_rows(arguments: JsonObject, schema: JsonObject | None, bound: Iterable[str] = ()) -> tuple[ValueRow, ...]:
-    """The rows of a call's arguments. `schema` is the tool's input schema, None where it is not known; `bound` has the dotted paths of
+    """Return the rows of a call's arguments. `schema` is the tool's input schema, None if it is unknown; `bound` has the dotted paths of
     arguments that the gateway set."""
     rows = _Rows(schema, frozenset(bound))
     for name, value in in_schema_order(arguments, schema).items():
@@ -95,7 +95,7 @@ def argument_rows(arguments: JsonObject, schema: JsonObject | None, bound: Itera
 
 
 def request_rows(request: Mapping[str, Json]) -> tuple[ValueRow, ...]:
-    """The rows of a request, as a dry run shows it: method, address, each header, each part of a long query, and the body."""
+    """Return the rows of a request, as in a dry run: method, address, each header, each part of a long query, and the body."""
     rows = _Rows(None, frozenset())
     form = False
     for name in sorted(request, key=lambda key: (_REQUEST.index(key) if key in _REQUEST else len(_REQUEST), key)):
@@ -118,7 +118,7 @@ def request_rows(request: Mapping[str, Json]) -> tuple[ValueRow, ...]:
 
 
 def below_first_screen(rows: Sequence[ValueRow], used: int = 0) -> tuple[ValueRow, ...]:
-    """The rows that a reader may have to scroll to. `used` lines of the screen are taken by something else."""
+    """Return the rows that a reader may have to scroll to. `used` lines of the screen have other content."""
     left = ROWS_ON_FIRST_SCREEN - used
     for number, row in enumerate(rows):
         left -= row.lines
@@ -128,21 +128,21 @@ def below_first_screen(rows: Sequence[ValueRow], used: int = 0) -> tuple[ValueRo
 
 
 def in_schema_order(arguments: JsonObject, schema: JsonObject | None) -> dict[str, Json]:
-    """The arguments in the order of the tool's schema; those that it does not know last, sorted."""
+    """Return the arguments in the order of the tool's schema; unknown ones last, sorted."""
     known = _Rows(schema, frozenset()).members(schema)
     names = [*(name for name in known if name in arguments), *sorted(name for name in arguments if name not in known)]
     return {name: arguments[name] for name in names}
 
 
 def escaped(text: str) -> str:
-    r"""The text with each character that is not seen, or that changes the direction of writing, as JSON escapes it: `\u200b`."""
+    r"""Return the text with a JSON escape for each character that is invisible, or that changes the direction of writing: `\u200b`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(sign if sign.isprintable() and not ANY_INVISIBLE.match(sign) else _escape(sign) for sign in text)
 
 
 def isolated(text: str) -> str:
-    """The text kept from changing the direction of what stands beside it, for channels without markup."""
+    """Return the text isolated from the writing direction of its surroundings, for channels without markup."""
     if text.isascii() or not any(unicodedata.bidirectional(sign) in _RIGHT_TO_LEFT for sign in text):
         return text
     return f"{_ISOLATE}{text}{_END}"
@@ -154,7 +154,7 @@ def _escape(sign: str) -> str:
 
 
 class _Rows:
-    """Rows of one call, as they are found. `root` is the schema that references lead into."""
+    """Builder of the rows of one call. `root` is the schema that references lead into."""
 
     def __init__(self, root: JsonObject | None, bound: frozenset[str]) -> None:
         self._root, self._bound = root, bound
@@ -167,7 +167,7 @@ class _Rows:
         return (*self._short, *self._members, *self._long)
 
     def add(self, path: tuple[str | int, ...], value: Json, schema: object) -> None:
-        """Adds the rows of a value. A schema of None is one that does not know the value."""
+        """Add the rows of a value. A schema of None does not know the value."""
         if len(path) == 1:
             self._left = _MAX_MEMBERS
         text = _written(value)
@@ -190,7 +190,7 @@ class _Rows:
             self.put(f"{_path(path)} and {len(rest):,} more", text, len(text), member=True)
 
     def put(self, name: str, text: str, length: int, *, note: str = "", member: bool = False) -> None:
-        """Adds a row of a text that is escaped already."""
+        """Add a row of a text that is already escaped."""
         beginning = _cut(text, BEGINNING)
         if beginning == text and _columns(name) <= _MAX_NAME:
             (self._members if member else self._short).append(ValueRow(name=name, text=text, note=note))
@@ -198,7 +198,7 @@ class _Rows:
             self._long.append(ValueRow(name=name, text=beginning, length=length, whole=text, note=note))
 
     def parts(self, name: str, text: str) -> None:
-        """Adds an address or a form: whole where it is short, and otherwise a row for each part of its query."""
+        """Add an address or a form: whole if it is short, otherwise a row for each part of its query."""
         before, mark, query = text.partition("?")
         if not mark or (before and _columns(text) <= BEGINNING):
             self.put(name, escaped(text), len(text))
@@ -210,7 +210,7 @@ class _Rows:
             self.put(f"{name} {escaped(key)}", escaped(value), len(value), member=True)
 
     def members(self, schema: object, depth: int = 0) -> dict[str, object]:
-        """The properties of an object's schema, in order: its own, and those of the schemas that it is made of."""
+        """Return the properties of an object's schema, in order: its own, and those of the schemas that it combines."""
         if depth > _MAX_REFERENCES or not isinstance(schema, Mapping):
             return {}
         found: dict[str, object] = {}
@@ -249,14 +249,14 @@ class _Rows:
         if any(dotted == one or dotted.startswith(f"{one}.") for one in self._bound):
             return "set by the gateway"
         if isinstance(value, Concealed):
-            return "sensitive: a digest stands for it"
+            return "sensitive: replaced by a digest"
         if self._root is not None and schema is None and len(path) == 1:
             return "not in the tool's schema"
         return ""
 
 
 def _parsed(body: Json) -> Json:
-    """The object or list that a body is the JSON of; any other body as it is."""
+    """Return the object or list that a body is the JSON of; any other body unchanged."""
     if not isinstance(body, str) or body[:1] not in {"{", "["}:
         return body
     try:
@@ -271,12 +271,12 @@ def _is_pair(item: object) -> bool:
 
 
 def _written(value: Json) -> str:
-    """JSON with everything in it visible. A value without a JSON form is shown by the name of its type."""
+    """Return JSON with visible characters only. A value without a JSON form is shown by the name of its type."""
     return escaped(json.dumps(value, ensure_ascii=False, default=lambda item: type(item).__name__))
 
 
 def _path(path: Sequence[str | int]) -> str:
-    """The name of a value: plain names with dots between them, any other as JSON, positions in brackets."""
+    """Return the name of a value: plain names joined by dots, other names as JSON, positions in brackets."""
     written = ""
     for part in path:
         if isinstance(part, int):
@@ -288,7 +288,7 @@ def _path(path: Sequence[str | int]) -> str:
 
 
 def _columns(text: str) -> int:
-    """The most columns that an escaped text takes where it is shown."""
+    """Return the maximum number of columns of an escaped text."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
@@ -299,7 +299,7 @@ def _width(sign: str) -> int:
 
 
 def _cut(text: str, columns: int) -> str:
-    """The beginning of an escaped text, with a sign behind it where something is missing; no escape is cut in two."""
+    """Return the beginning of an escaped text, with an ellipsis if it is shortened; no escape is split."""
     if _columns(text) <= columns:
         return text
     kept, left = [], columns - 1

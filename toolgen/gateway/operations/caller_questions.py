@@ -1,4 +1,4 @@
-"""Questions of calls that go on without their callers: kept with the call, and answered at any worker."""
+"""Questions of calls that continue without their callers: stored with the call, and answered at any worker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CallerQuestions:
         self._calls = calls
 
     async def ask(self, call_id: str, key: str, method: str, params: JsonObject) -> Json:
-        """The answer. Raises `Unasked` where there is none within ten minutes, the question is too large, or too many wait already."""
+        """Return the answer. Raises `Unasked` if there is none within ten minutes, the question is too large, or too many wait already."""
         question = {"method": method, "params": dict(params)}
         if len(encode(question)) > _MAX_SIZE:
             raise Unasked
@@ -66,7 +66,7 @@ class CallerQuestions:
             await news.wait()
 
     async def answer(self, known: Invocation, replies: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Keeps the answers to those questions that wait for one, each once; the others are left aside. False where none did.
+        """Store the answers to those questions that wait for one, each once; others are ignored. Returns False if no question was answered.
 
         Raises `StateError`.
         """
@@ -80,7 +80,7 @@ class CallerQuestions:
         return await self._change(known.id, answering) is not None
 
     async def _change(self, call_id: str, change: Change) -> Invocation | None:
-        """Changes a call as it is kept; None where it is not there, or there is nothing to change."""
+        """Change a stored call; None if it is missing, or there is nothing to change."""
         for _ in range(_TRIES):
             known = await self._calls.store.get(call_id)
             changed = None if known is None else change(known)
@@ -94,7 +94,7 @@ class CallerQuestions:
 
 
 def _without(known: Invocation, key: str) -> Invocation | None:
-    """A call whose question is answered, or asked no more."""
+    """Return a call without a question that is answered or withdrawn."""
     if known.status != "running" or key not in known.asks:
         return None
     asks = {name: question for name, question in known.asks.items() if name != key}

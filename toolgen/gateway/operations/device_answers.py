@@ -44,7 +44,7 @@ class DeviceAnswer(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tru
 
 
 def read_answer(data: bytes) -> DeviceAnswer:
-    """A response as a device sends it. Raises `Malformed`."""
+    """Read a response of a device. Raises `Malformed`."""
     answer: DeviceAnswer = decode(data, DeviceAnswer)
     if (answer.result is msgspec.UNSET) is (answer.error is msgspec.UNSET):
         raise Malformed("a response has either a result or an error")
@@ -52,7 +52,7 @@ def read_answer(data: bytes) -> DeviceAnswer:
 
 
 def legible_answer(answer: DeviceAnswer) -> dict[str, Any]:
-    """The answer as it is kept, without characters that nobody sees and a model does."""
+    """Return the answer in its stored form, without characters that are invisible to people but not to models."""
     kept: dict[str, Any] = _legible(msgspec.to_builtins(answer))
     return kept
 
@@ -80,7 +80,7 @@ def faults(call: Call, answer: Mapping[str, Any]) -> tuple[str, ...]:
 
 @lru_cache(_MAX_VALIDATORS)
 def _validator(schema: bytes) -> Validator:
-    """By the bytes of a schema, so that another one is never held against what this one says."""
+    """Return a validator by the bytes of a schema, so that equal names with other schemas are never mixed up."""
     return Validator(msgspec.json.decode(schema), formats=False)
 
 
@@ -99,18 +99,18 @@ def result_of(call: Call, answer: Mapping[str, Any]) -> Result:
         return Cancelled(error=_CANCELED)
     if code in _PERMISSIONS:
         return Failed(error=_PERMISSIONS[code], data=data)
-    # What the device said stands behind the first colon: redaction takes it out where the policy hides fields of its answers.
+    # The device's message follows the first colon: redaction removes it if the policy hides fields of its answers.
     message, suggestion = f"the user's device failed with code {code}: {said}", _GO_ON
     if code == METHOD_NOT_FOUND:
         message = f"the user's device does not know the method {binding.method}"
-        suggestion = "go on without it, and tell the user that the app may be too old for this"
+        suggestion = "continue without it, and tell the user that the app may be too old for this"
     elif code == INVALID_PARAMS:
-        message = f"the user's device does not take these arguments: {said}"
+        message = f"the user's device does not accept these arguments: {said}"
         suggestion = "correct them and call again"
     return Failed(error=Error(code="upstream_error", message=message, suggestion=suggestion), data=data)
 
 
-_GO_ON = "go on without it, or tell the user what happened"
+_GO_ON = "continue without it, or tell the user what happened"
 _CANCELED = Error(
     code="cancelled",
     message="the user cancelled this on the device",
@@ -119,12 +119,12 @@ _CANCELED = Error(
 _PERMISSIONS = {
     PERMISSION_REQUIRED: Error(
         code="authorization_required",
-        message="the device needs a permission that the user has not given yet; data says which",
-        suggestion="ask the user to give the permission on the device, and make the call again once they say that it is given",
+        message="the device needs a permission that the user has not given yet; data names it",
+        suggestion="ask the user to give the permission on the device, and make the call again after they have confirmed it",
     ),
     PERMISSION_DENIED: Error(
         code="forbidden",
-        message="the user has denied the permission that this takes on the device",
-        suggestion="do not make the call again; go on without it, or tell the user where to change the permission",
+        message="the user has denied the required permission on the device",
+        suggestion="do not make the call again; continue without it, or tell the user where to change the permission",
     ),
 }

@@ -37,7 +37,7 @@ from toolgen.state.invocations import DeviceState, Invocation
 __all__ = ["MAX_EACH", "DeviceCalls", "owner_of"]
 
 MAX_EACH = 100
-"""Requests that wait for the device of one principal."""
+"""Maximum number of waiting requests for the device of one principal."""
 MAX_WAITING = 20_000
 _STORM_RETRY_S = 30.0
 _LOOK_S = 0.1
@@ -45,20 +45,20 @@ _RETRY_S = 1.0
 _CALL_ID = re.compile(r"call_[0-9a-f]{24}\Z")
 _TRIES = 5
 _logger = logging.getLogger(__name__)
-_UNKEPT = unavailable("where requests of devices are kept cannot be reached now, so nothing was asked")
+_UNKEPT = unavailable("the store of device requests cannot be reached now, so nothing was asked")
 _CROWDED = Error(
     code="rate_limited",
     message="too many requests wait for this user's device already",
     suggestion="wait until the device has answered some, or withdraw them",
     retry_after_s=_STORM_RETRY_S,
 )
-_UNKNOWN = Error(code="not_found", message="no request with this id waits for your device")
-_LATE = Error(code="expired", message="this request waits no more: its time is over, or it was withdrawn")
-_TWICE = Error(code="conflict", message="this request has been answered before")
+_UNKNOWN = Error(code="not_found", message="no request with this id is waiting for your device")
+_LATE = Error(code="expired", message="this request is not waiting any more: it expired, or was withdrawn")
+_TWICE = Error(code="conflict", message="this request was already answered")
 
 
 def owner_of(principal: Principal) -> str:
-    """Whose device a call is for: the user that its caller acts for, or the caller itself."""
+    """Return the principal whose device a call is for: the user that its caller acts for, or the caller itself."""
     return (principal.on_behalf_of or principal).id
 
 
@@ -66,7 +66,7 @@ class DeviceCalls:
     """Requests to all devices (`DeviceQueue`), stored with all other waiting calls.
 
     A device is identified by its user's own credential: an agent that acts for a user does not answer for the user's device. A request is
-    checked again when it is fetched, and when it is answered: neither is possible under a policy that decides otherwise by then.
+    checked again when it is fetched, and when it is answered: neither is possible if the policy in force then decides differently.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class DeviceCalls:
         self._store = calls.store
         self._listening: dict[str, _Listening] = {}
         self._watching: asyncio.Task[None] | None = None
-        self.trouble = FaultLog(clock, "requests of devices are not looked for")
+        self.trouble = FaultLog(clock, "device requests are not watched")
 
     async def keep(self, call: Call, asked: JsonObject, timeout_s: float) -> Error | None:
         """Store a request durably before it is announced. A call that was approved is stored already, and waits on."""
@@ -111,7 +111,7 @@ class DeviceCalls:
         for _ in range(_TRIES):
             try:
                 known = await self._store.get(call_id)
-                if known is not None and known.kind == "device":  # an earlier try was done after all
+                if known is not None and known.kind == "device":  # an earlier try succeeded after all
                     return True
                 if known is None or known.status != "running":
                     return False
@@ -178,7 +178,7 @@ class DeviceCalls:
         return await self._refused(_TWICE, answer.id, device, known)
 
     async def _taken(self, known: Invocation) -> Envelope:
-        """Ends a call; what cannot be recorded was not answered, and the device may answer again."""
+        """End a call; if that cannot be recorded, it was not answered, and the device may answer again."""
         try:
             return await self.finish(known)
         except AuditError:
@@ -189,7 +189,7 @@ class DeviceCalls:
             raise
 
     async def _take(self, known: Invocation, answer: dict[str, Any]) -> Invocation | None:
-        """Keeps the answer, once: of all who try, in whichever process, one does it."""
+        """Store the answer once: among concurrent processes, one succeeds."""
         lease = await self._store.now() + LEASE_S
         taken = msgspec.structs.replace(
             known, waits_for=_answered(known, answer), status="running", owner=self._calls.worker.owner, lease=lease
@@ -224,7 +224,7 @@ class DeviceCalls:
         return self._calls.envelope(kept)
 
     async def _end_stale(self, known: Invocation) -> Envelope:
-        """End a call that the policy decides otherwise by now, without the device's answer."""
+        """End a call that the policy in force decides differently, without the device's answer."""
         ending = {"status": "refused", "code": "expired"}
         seq = await self._calls.record(known, by="", verdict="expire", ending=ending)
         error = Error(code="expired", message=STALE, rule=known.rule)
@@ -248,7 +248,7 @@ class DeviceCalls:
         mine = self._listening.setdefault(device.id, _Listening())
         mine.places += 1
         if self._watching is None:
-            self._watching = self._background.start("looking for requests of devices", self._watch)
+            self._watching = self._background.start("watching device requests", self._watch)
         seen = mine.changes
 
         async def changed(within: float) -> bool:
@@ -271,7 +271,7 @@ class DeviceCalls:
                 self._watching = None
 
     def announce(self, owner: str) -> None:
-        """Wakes the devices of one principal that listen here."""
+        """Wake the devices of one principal that listen here."""
         if (mine := self._listening.get(owner)) is not None:
             mine.change()
 
@@ -290,11 +290,11 @@ class DeviceCalls:
                 if (ids := found.get(owner, ())) != mine.ids:
                     mine.ids = ids
                     mine.change()
-            await asyncio.sleep(_LOOK_S)  # however much is announced, it is looked for so often at most
+            await asyncio.sleep(_LOOK_S)  # at any number of notifications, requests are read only this often
             await news.wait()
 
     async def note_malformed(self, device: Principal) -> None:
-        """Records an answer that is none. Raises `AuditError`."""
+        """Record an invalid answer. Raises `AuditError`."""
         await self._log.append({"event": "refusal", "principal": device.id, "status": "refused", "code": "validation"})
 
     async def _refused(self, error: Error, call_id: str, device: Principal, known: Invocation | None = None) -> Error:
@@ -312,7 +312,7 @@ class DeviceCalls:
 
 
 class _DeviceRequest(Struct, frozen=True, kw_only=True):
-    """Request to a device, what an answer to it is bound to, and until when the device may answer."""
+    """Request to a device, the digest that its answer is bound to, and the deadline of the answer."""
 
     waits_for: DeviceState
     digest: str
@@ -328,17 +328,17 @@ class _Listening(Struct):
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def change(self) -> None:
-        """Wakes them."""
+        """Wake them."""
         self.changes += 1
         news, self.news = self.news, asyncio.Event()
         news.set()
 
 
-_TOO_LATE = "the user's device did not answer in time; make the call again if it is still wanted"
+_TOO_LATE = "the user's device did not answer in time; make the call again if you still need it"
 
 
 def _invocation(call: Call, now: float, kept: _DeviceRequest, policy_digest: str) -> Invocation:
-    """A call as it is kept until the device answers."""
+    """Return a call in the form in which it is stored until the device answers."""
     return Invocation(
         id=call.id,
         principal=party_of(call.principal),

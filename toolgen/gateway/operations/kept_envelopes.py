@@ -1,4 +1,4 @@
-"""Envelopes of calls as they are kept for their callers, and as callers of equal calls are told them."""
+"""Stored envelopes of calls, for their callers and for callers of equal calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["envelope_of", "joined_envelope", "without_result"]
 
 
 def envelope_of(kept: Mapping[str, Any]) -> Envelope:
-    """Return the envelope of a call that ended, from the JSON in which it is kept."""
+    """Return the envelope of a call that ended, from its stored JSON."""
     return Envelope(
         status=kept["status"],
         tool=kept["tool"],
@@ -28,11 +28,12 @@ def envelope_of(kept: Mapping[str, Any]) -> Envelope:
 
 
 def joined_envelope(envelope: Envelope, own: Meta) -> Envelope:
-    """Return what the caller of a call is told that was not made, because it joined an equal one. `own` is measured of that call itself."""
+    """Return the envelope for the caller of a call that was not made, because it joined an equal one. `own` are the measurements of that
+    call itself."""
     if envelope.status != "pending" or envelope.error is None:
         meta = msgspec.structs.replace(envelope.meta, joined=True, dropped=own.dropped)
         return msgspec.structs.replace(envelope, meta=meta)
-    message = f"the same call, {envelope.call_id}, waits already: {envelope.error.message}"
+    message = f"the same call, {envelope.call_id}, is already waiting: {envelope.error.message}"
     error = msgspec.structs.replace(envelope.error, message=message)
     return msgspec.structs.replace(envelope, error=error, meta=own)
 
@@ -41,8 +42,8 @@ def without_result(envelope: Envelope) -> dict[str, Any]:
     """Return the envelope of a call as JSON, with a short text in place of a result for which there is no room."""
     size = len(encode(envelope_json(envelope)))
     text = (
-        f"This call ended ({envelope.status}), and is on record. Its result ({size} bytes) was not kept: results of earlier calls take all "
-        "the room there is for this caller. Do not make a call that writes again; read what it changed."
+        f"This call ended ({envelope.status}), and is recorded. Its result ({size} bytes) was not kept: results of earlier calls use all "
+        "the storage of this caller. Do not make a call that writes again; read what it changed."
     )
     meta = msgspec.structs.replace(envelope.meta, truncated=True)
     return envelope_json(msgspec.structs.replace(envelope, data=text, content=None, meta=meta))

@@ -1,4 +1,4 @@
-"""Conversion between principals and the form in which they are kept with a call."""
+"""Conversion between principals and the form in which they are stored with a call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["is_same", "of_party", "party_of"]
 
 
 def is_same(party: PrincipalRef | None, caller: Principal | None) -> bool:
-    """True if both are the same principal, acting for the same principals."""
+    """Return True if both are the same principal, acting for the same principals."""
     while party is not None and caller is not None and party.id == caller.id:
         party, caller = party.on_behalf_of, caller.on_behalf_of
     return party is None and caller is None
@@ -30,7 +30,7 @@ def of_party(party: PrincipalRef) -> Principal:
 
 
 def party_of(principal: Principal) -> PrincipalRef:
-    """Return a principal in the form in which it is kept."""
+    """Return a principal in its stored form."""
     return PrincipalRef(
         id=principal.id,
         roles=tuple(sorted(principal.roles)),

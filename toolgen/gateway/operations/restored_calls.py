@@ -1,4 +1,4 @@
-"""Calls that wait in restored state though the record shows that they were carried out or closed: they are ended, never made again."""
+"""Calls that wait in restored state although the audit log shows that they were executed or closed: they are ended, never made again."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def end_recorded(database: Path, record: Path) -> int:
-    """End the calls in `database` that the record shows as begun or over. Returns their number.
+    """End the calls in `database` that the audit log shows as begun or over. Returns their number.
 
-    Raises `AuditError` where the record cannot be read, `StateError` for the database.
+    Raises `AuditError` if the log cannot be read, `StateError` for the database.
     """
     return asyncio.run(_end_recorded(database, record)) if database.exists() else 0
 
@@ -55,7 +55,7 @@ def _is_over(known: Invocation, row: Mapping[str, Any]) -> bool:
     if status == "pending" or (status == "refused" and row.get("code") in NOT_BEGUN):
         return False
     if known.kind == "call" or known.status == "running":
-        return bool(status != "unfinished")  # its intent is that of the call that runs
+        return bool(status != "unfinished")  # its intent is that of the running call
     return True
 
 
@@ -67,8 +67,8 @@ def _envelope(known: Invocation, row: Mapping[str, Any]) -> Envelope:
     else:
         error = Error(
             code="outcome_unknown",
-            message="this call was carried out after the backup was taken, and its answer was lost; the record has how it ended",
-            suggestion="look at what it was to change before making it again",
+            message="this call was executed after the backup was taken, and its answer was lost; the audit log has its outcome",
+            suggestion="check what it should have changed before you make it again",
             rule=known.rule,
         )
     return Envelope(

@@ -1,4 +1,4 @@
-"""Messages for the caller of a call that is kept: who has to agree, what it waits for, or that it is being carried out."""
+"""Messages for the caller of a stored call: who has to approve it, what it waits for, or that it is running."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def approval_error(known: Invocation, where: str) -> Error:
     several = len(known.approval.needs) > 1 or any(need.quorum > 1 for need in known.approval.needs)
     return Error(
         code="approval_required",
-        message=f"{in_words(known.approval.needs)} {'have' if several else 'has'} to agree to this call{f' ({where})' if where else ''}",
-        suggestion=f"do not make it again: it is carried out once that is so, and {reads_end(known.id)}; tell the user what waits",
+        message=f"{in_words(known.approval.needs)} {'have' if several else 'has'} to approve this call{f' ({where})' if where else ''}",
+        suggestion=f"do not make it again: it is executed after the approval, and {reads_end(known.id)}; tell the user that it waits",
         rule=known.rule,
     )
 
@@ -47,8 +47,8 @@ def suspension_error(known: Invocation) -> Error:
     waits = known.workflow.waits
     return Error(
         code="deferred",
-        message=f"it waits for {len(waits)} of its steps that somebody has to answer for: {bounded(', '.join(waits), 400)}",
-        suggestion=f"do not make it again: it goes on by itself, and {reads_end(known.id)}",
+        message=f"it waits for {len(waits)} of its steps that a person has to approve: {bounded(', '.join(waits), 400)}",
+        suggestion=f"do not make it again: it continues automatically, and {reads_end(known.id)}",
         rule=known.rule,
     )
 
@@ -70,7 +70,7 @@ def account_error(known: Invocation) -> Error:
 
 
 def _agreed(known: Invocation) -> Error:
-    message = "a person agreed to this call; it is being carried out"
+    message = "a person approved this call; it is being executed"
     suggestion = f"do not make it again: {reads_end(known.id)}"
     return Error(code="approval_required", message=message, suggestion=suggestion, rule=known.rule)
 
@@ -82,7 +82,7 @@ def _answered(known: Invocation) -> Error:
 def _carried_out(known: Invocation) -> Error:
     return Error(
         code="deferred",
-        message="this call is being carried out",
+        message="this call is being executed",
         suggestion=f"do not make it again: {reads_end(known.id)}",
         rule=known.rule,
     )

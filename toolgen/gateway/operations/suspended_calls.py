@@ -1,5 +1,4 @@
-"""Calls that stop while they are carried out, and are made again later: once other calls that they made have ended, or once their person
-has linked an account."""
+"""Suspended calls: they wait for other calls that they made, or for an account of their person, and run again after that."""
 
 from __future__ import annotations
 
@@ -41,9 +40,9 @@ class SuspendedCalls:
         self._looked: dict[str, float] = {}
 
     async def suspend(self, call: Call, resume: Mapping[str, Any], waits: Sequence[str]) -> Error:
-        """Keeps a call that waits for others that it made: it is made again, with `resume`, when all of them have ended.
+        """Store a call that waits for others that it made: it is made again, with `resume`, when all of them have ended.
 
-        Raises `StateError` where it cannot be kept.
+        Raises `StateError` if it cannot be stored.
         """
         made = msgspec.structs.replace(
             await self._invocation(call, SUSPENDED_S),
@@ -76,7 +75,7 @@ class SuspendedCalls:
         return account_error(kept)
 
     async def answered(self, known: Invocation) -> bool:
-        """True if every call that one waits for has ended, or is not kept any more."""
+        """Return True if every call that this one waits for has ended, or is not stored any more."""
         for call_id in known.workflow.waits:
             inner = await self._calls.current_of(call_id)
             if inner is not None and inner.status != "ended":

@@ -1,4 +1,4 @@
-"""Calls of which nobody knows whether they took effect: what a person needs to find out, and what they found."""
+"""Calls with an unknown outcome: the data that a person needs to find it out, and the outcome that a person recorded."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["EVENT", "HAPPENED", "OpenOutcomes", "UnknownOutcomes"]
 EVENT = "reconcile"
 _UNKNOWN = "outcome_unknown"
 _WAITS = frozenset({"approval_required", "deferred"})
-"""Codes of calls that are kept while they wait."""
+"""Codes of calls that are stored while they wait."""
 _UNKNOWN_AS = {"unfinished": "unfinished", "pending": "lost"}
-"""How a call is doubted, by how it stands on record; `outcome_unknown` for others."""
+"""Kind of doubt by the recorded status of a call; `outcome_unknown` for others."""
 HAPPENED = ("happened", "did_not_happen")
 _TOLD = (
     "call_id",
@@ -55,9 +55,10 @@ class OpenOutcomes(Struct, frozen=True, kw_only=True):
 
 
 class UnknownOutcomes:
-    """Over the record, the ledger and the kept calls of a project. What a person found is an entry of the record, and the first one stands.
+    """Reconciliation of unknown outcomes, over the audit log, the ledger and the stored calls of a project. A person's finding becomes an
+    entry of the log, and the first one is final.
 
-    `identity` is that of the policy in force: it knows who is whom.
+    `identity` is that of the policy in force: it compares persons.
     """
 
     def __init__(
@@ -80,14 +81,15 @@ class UnknownOutcomes:
         self._identity = identity
 
     async def close(self) -> None:
-        """Lets go of the ledger and of the calls that wait, for a command that reads them alone."""
+        """Close the ledger and the store of waiting calls, for a command that only reads them."""
         await each(self._ledger.close, self._waiting.close)
 
     async def open(self, since: float = 0.0) -> OpenOutcomes:
-        """The calls in doubt that began at `since` (seconds since the epoch) or later and that nobody has looked into.
+        """Return the calls in doubt that began at `since` (seconds since the epoch) or later and that nobody has reconciled.
 
-        `doubt` is `outcome_unknown`, `unfinished` or `lost`: it waits on record, and is not kept any more. `request` is what was to be sent
-        where, `idempotency_key` what the system behind may know the call by. Raises `AuditError` and `StateError`.
+        `doubt` is `outcome_unknown`, `unfinished` or `lost`: the log shows it as waiting, and it is not stored any more. `request` is the
+        request and its destination, `idempotency_key` the key by which the other system may know the call. Raises `AuditError` and
+        `StateError`.
         """
         claims = await self._ledger.of_calls()
         window = CallWindow(self._directory, since)
@@ -100,10 +102,10 @@ class UnknownOutcomes:
         )
 
     async def settle(self, call_id: str, found: str, *, by: str, note: str, since: float = 0.0) -> None:
-        """Records what somebody found: one of `HAPPENED`. A call that did not happen gives its idempotency key back.
+        """Record the finding of a person: one of `HAPPENED`. A call that did not happen releases its idempotency key.
 
-        The call is looked for from `since` on. Raises `ToolgenError` for a call that is in no doubt, under way, or `by`'s own; `AuditError`
-        when it cannot be recorded.
+        The call is searched for from `since` on. Raises `ToolgenError` for a call that is not in doubt, still runs, or is `by`'s own;
+        `AuditError` if it cannot be recorded.
         """
         claims = await self._ledger.of_calls()
         window = CallWindow(self._directory, since)
@@ -112,13 +114,13 @@ class UnknownOutcomes:
         if row is None:
             raise ToolgenError(
                 f"no call {bounded(call_id, 80)} has an unknown outcome",
-                suggestion="`toolgen audit reconcile` lists those that have",
+                suggestion="`toolgen audit reconcile` lists the calls that have one",
             )
         if self._identity().concerns(by, [row[name] for name in ("principal", "on_behalf_of") if name in row]):
-            raise ToolgenError("nobody says what became of a call of their own, or one made for them")
+            raise ToolgenError("you cannot reconcile your own call, or one made for you")
         claim = claims.get(call_id)
         if claim is not None and claim.status == "running" and claim.lease > await self._ledger.now():
-            raise ToolgenError(f"the call {call_id} is under way", suggestion="wait until it ends")
+            raise ToolgenError(f"the call {call_id} is still running", suggestion="wait until it ends")
         fields = {"event": EVENT, "call_id": call_id, "principal": by, "tool": row.get("tool"), "status": found}
         await self._notes.append({**fields, **({"arguments": {"note": note}} if (note := reason_in(note)) else {})})
         if claim is not None and found == "did_not_happen":
@@ -138,7 +140,7 @@ class UnknownOutcomes:
         ]
 
     def _is_read(self, row: Mapping[str, Any]) -> bool:
-        """True for a call that changed nothing: of a tool that is gone, nobody knows that it only read."""
+        """Return True for a call that changed nothing; for a tool that is gone, its effect is unknown."""
         return self._manifest().is_read(str(row.get("tool", "")))
 
     def _told(self, row: Mapping[str, Any], claims: Mapping[str, KeyClaim]) -> dict[str, Any]:
@@ -157,7 +159,7 @@ class UnknownOutcomes:
         return text if tool is None else written(tool.binding, text)
 
     def _request(self, name: str) -> str:
-        """Method and address, with the path as its description has it: the arguments stand beside."""
+        """Return method and address, with the path template of its description: the arguments are listed separately."""
         tool = self._manifest().tools.get(name)
         return "" if tool is None else tool.binding.request_line
 

@@ -36,23 +36,23 @@ __all__ = ["JOINED_S", "KEPT_S", "LEASE_S", "ROOM", "WaitingCalls", "kept_until"
 
 _logger = logging.getLogger(__name__)
 KEPT_S = 3600.0
-"""How long a caller can fetch how its call ended."""
+"""Time for which a caller can fetch the outcome of its call."""
 ROOM = Room(each=EACH, total=TOTAL)
-"""How many bytes of results are kept for one principal, and for all of them."""
+"""Maximum bytes of stored results, for one principal and for all."""
 JOINED_S = 60.0
-"""How long after its end equal calls join a call of which nobody has read how it ended."""
+"""Time after its end for which equal calls join a call whose outcome nobody has read."""
 GRACE_S = 60.0
-"""How long at least, whatever its client asked for."""
+"""Minimum storage time, for any request of the client."""
 _TRIES = 5
 _MAX_QUESTIONS = 1_000
 _CLOCKS_APART_S = 3600.0
-"""How far the clock of the store and that of the record may be apart."""
+"""Maximum difference between the clock of the store and that of the audit log."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 Verdict: TypeAlias = Literal["deny", "cancel", "expire", "lose"]
 
 
 class WaitingCalls:
-    """Calls of every kind that are kept in one store. `approval_text` returns where the policy asks people for approvals."""
+    """Calls of every kind in one store. `approval_text` returns where the policy asks people for approvals."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class WaitingCalls:
         self._approval_text = approval_text
         self._leaving = Counter[str]()
         self.questions: dict[str, None] = {}
-        """Ids of the last calls of this worker that were kept to wait for somebody."""
+        """Ids of the last calls of this worker that were stored to wait for somebody."""
         self._unconfirmed: dict[str, Invocation] = {}
-        """Calls that wait for somebody, of which the store did not confirm that it keeps them."""
+        """Waiting calls whose storage the store did not confirm."""
         self._looked_up: dict[str, str] = {}
 
     async def own(self, call_id: str, caller: Principal) -> Invocation | None:
-        """A caller's own call, as it is kept; None for one that is another's, or none. One that the store has lost is put back or ended
-        soon, and stands until then as it did when it was made."""
+        """Return a caller's own stored call; None for a call of another caller, or an unknown one. A call that the store has lost is
+        restored or ended soon, and until then has its first state."""
         known = await self.current_of(call_id) or await self.store.awaited(call_id)
         return (
             known if known is not None and is_same(known.principal, caller) and not await self._lapsed(known) else None
@@ -92,12 +92,12 @@ class WaitingCalls:
             if (mine := self.worker.carried_out(call_id)) is not None:
                 return await self.worker.regain(mine)
             if known.lease > await self.store.now() or await self.store.fate(known) != "over":
-                return known  # who ends it, or carries it out, is at it, or it ends a lease later
+                return known  # the process that ends or executes it is working on it, or it ends a lease later
             return await self.give_up(known, verdict="lose", error=forgotten(known)) or known
         except StateError as error:
             if isinstance(error, StateUnavailableError) or (awaited := await self.store.awaited(call_id)) is None:
                 raise
-            return awaited  # its entry in the store cannot be read: it ends soon
+            return awaited  # its entry in the store is invalid: it ends soon
 
     async def _lapsed(self, known: Invocation) -> bool:
         """Return True if a call is past the storage time that its client asked for."""
@@ -108,9 +108,9 @@ class WaitingCalls:
     async def owned(
         self, caller: Principal, after: tuple[float, str], limit: int
     ) -> tuple[tuple[Invocation, ...], tuple[float, str] | None]:
-        """A page of a caller's own calls, the oldest first, and where the next begins; None after the last.
+        """Return a page of a caller's own calls, the oldest first, and the start of the next page; None after the last.
 
-        A place is when a call was made, and its id. Those of others are left out, so that a page may be shorter than `limit`.
+        A position is the time of a call, and its id. Calls of others are left out, so that a page may be shorter than `limit`.
         """
         who = parties(caller)
         looked_at = [
@@ -143,7 +143,7 @@ class WaitingCalls:
 
     @contextmanager
     def about_to_keep(self, call: Call) -> Iterator[None]:
-        """While a call is about to be kept: equal calls wait for that."""
+        """Mark a call as about to be stored within the block: equal calls wait for that."""
         if call.equal:
             self._leaving[call.equal] += 1
         try:
@@ -155,7 +155,7 @@ class WaitingCalls:
                     del self._leaving[call.equal]
 
     async def stands_for_equal(self, known: Invocation) -> None:
-        """Have equal calls join one that is kept."""
+        """Let equal calls join one that is stored."""
         if known.equal and self.equal_calls is not None:
             await self.equal_calls.hold(known.equal, known.id, HELD_S)
 
@@ -197,7 +197,7 @@ class WaitingCalls:
             try:
                 kept = await self._kept(invocation, each=each, total=total, again=True)
             except StateError as again:
-                _logger.warning("call %s may be kept to wait for somebody, or not: %s", invocation.id, again)
+                _logger.warning("it is unknown if call %s was stored to wait: %s", invocation.id, again)
                 self._unconfirmed[invocation.id] = invocation
                 if len(self._unconfirmed) > _MAX_QUESTIONS:
                     del self._unconfirmed[next(iter(self._unconfirmed))]
@@ -212,7 +212,7 @@ class WaitingCalls:
         if not await self.is_left(invocation.id):
             return await self.store.add(invocation, each=each, total=total) is not None
         while (known := await self.store.get(invocation.id)) is not None:
-            if known.kind == invocation.kind:  # an earlier try was done after all
+            if known.kind == invocation.kind:  # an earlier try succeeded after all
                 return True
             if known.status != "running" or known.cancel:  # cancelled at another worker: no question is open any more
                 return False
@@ -241,12 +241,12 @@ class WaitingCalls:
             return envelope if known is None else joined_envelope(known, envelope.meta)
         gone = Error(
             code="expired",
-            message=f"the call with this key, {envelope.call_id}, is over, and how it ended is not kept any more",
-            suggestion="look at what it was to change; another call takes another key",
+            message=f"the call with this key, {envelope.call_id}, has ended, and its outcome is not stored any more",
+            suggestion="check what it should have changed; another call needs another key",
         )
         known = await self.outcome(envelope.call_id, caller)
         if known is None and envelope.error.code == "deferred":
-            return envelope  # it is under way, and its first caller waits for it
+            return envelope  # it is running, and its first caller waits for it
         return known or msgspec.structs.replace(envelope, status="refused", error=gone)
 
     async def cancel(self, call_id: str, caller: Principal) -> Envelope | None:
@@ -265,7 +265,7 @@ class WaitingCalls:
         """Return True if a call may have ended, or begun, although it waits in the store: the store was emptied or set back recently,
         and each gateway restores its calls. The call's own gateway gets more time for that. A process that could not always reach
         the store may have missed the loss, so it answers for no call of another gateway."""
-        if self.store.loss:  # found just now, and not looked into yet
+        if self.store.loss:  # found just now, and not checked yet
             return True
         fate = await self.store.fate(known)
         own = fate in {"own", "behind"}
@@ -286,12 +286,12 @@ class WaitingCalls:
         """Raise `StateUnavailableError` if a call may be over, so that no answer for it counts now."""
         if await self._may_be_over(known):
             raise StateUnavailableError(
-                "the gateway's shared state was lost a moment ago, and how far this call had come is being looked for",
+                "the gateway's shared state was lost a moment ago, and the progress of this call is being restored",
                 suggestion="answer again in some seconds",
             )
 
     async def hold_current(self, known: Invocation) -> Invocation | None:
-        """Hold a call to answer for it or to end it, as `hold`. Raises as `check_current`, also where holding it showed that."""
+        """Hold a call to answer for it or to end it, like `hold`. Raises as `check_current`, also if holding it showed that."""
         await self.check_current(known)
         held = await self.hold(known)
         if held is not None:
@@ -347,7 +347,7 @@ class WaitingCalls:
         ended = await self._recorded(known) if (begun or missing or known.lease) and fate != "over" else ""
         recorded = fate == "over" or bool(ended)
         if ended == error.code:
-            pass  # as the record has it
+            pass  # in its recorded form
         elif recorded or fate in {"begun", "over"} or (fate == "behind" and begun):
             error = on_record(known)
         elif fate == "orphaned":
@@ -355,7 +355,7 @@ class WaitingCalls:
         held = await (self.hold(known) if not missing and fate in {"own", "orphaned"} else self._take_back(known))
         if held is None:
             return None
-        if not missing and fate in {"own", "orphaned"} and self.store.loss:  # other gateways first restore their calls
+        if not missing and fate in {"own", "orphaned"} and self.store.loss:  # other gateways restore their calls first
             await self.store.replace(held, msgspec.structs.replace(held, lease=0.0))
             return None
         return await self._close(held, by="", verdict=verdict, error=error, recorded=recorded, lost=begun)
@@ -373,15 +373,15 @@ class WaitingCalls:
             self._looked_up = {call_id: found.get(call_id, "") for call_id in ids}
 
     async def _recorded(self, known: Invocation) -> str:
-        """Code or status with which a call ended by this gateway's record, "" if it did not. Somebody may have recorded it who held the
-        call and was killed then."""
+        """Return the code or status with which a call ended by this gateway's log, "" if it did not. A process that held the call may have
+        recorded it before it was killed."""
         if known.id not in self._looked_up:
             await self.look_up([known])
         ended = self._looked_up.pop(known.id)
         return "" if known.status == "approved" and ended in NOT_BEGUN else ended
 
     async def _take_back(self, known: Invocation) -> Invocation | None:
-        """Hold a call of which the store has an older version than this gateway knows, or none."""
+        """Hold a call of which the store has an older version than this gateway, or none."""
         lease = await self.store.now() + LEASE_S
         return await self.store.restore(msgspec.structs.replace(known, lease=lease), over=known.version)
 
@@ -408,17 +408,17 @@ class WaitingCalls:
 
         async def settle(now: Invocation) -> bool:
             if now.version != held.version and now.status not in {"pending", "approved"}:
-                return True  # its owner is there after all
+                return True  # its owner is still running
             return await self.end(msgspec.structs.replace(now, closed_by=by), envelope, lost=lost) is not None
 
         try:
             return await self.end(msgspec.structs.replace(held, closed_by=by), envelope, lost=lost)
-        except StateUnavailableError:  # it is on record, and not recorded again
+        except StateUnavailableError:  # it is recorded, and not recorded again
             self.worker.keep_later(held, settle)
             raise
 
     async def keep_unkept(self) -> None:
-        """Keep the questions and outcomes that could not be kept before. Raises `StateError` where the store cannot be reached."""
+        """Store the questions and outcomes that could not be stored before. Raises `StateError` if the store cannot be reached."""
         for question in list(self._unconfirmed.values()):
             await self.keep_question(question.id)
         await self.worker.keep_unkept()
@@ -442,8 +442,8 @@ class WaitingCalls:
         return True
 
     async def end(self, known: Invocation, envelope: Envelope, *, lost: bool = False) -> Invocation | None:
-        """Keep the outcome of a call for its caller, with the notes of those who agreed to it. With `lost` it is not the word of the call's
-        owner, which may still come."""
+        """Store the outcome of a call for its caller, with the notes of its approvers. `lost`: the outcome is not from the call's owner,
+        which may still store its own."""
         if note := "; ".join(vote.note for vote in known.approval.votes if vote.note):
             envelope = msgspec.structs.replace(envelope, meta=msgspec.structs.replace(envelope.meta, note=note))
         written = envelope_json(envelope)
@@ -466,7 +466,7 @@ class WaitingCalls:
         except ResultsFullError:
             kept = await self.store.replace(known, msgspec.structs.replace(ended, envelope=without_result(envelope)))
         self.news.announce(known.id)
-        if known.parent:  # which may wait for this one
+        if known.parent:  # calls may wait for this one
             await self.store.renew((known.parent,), ended.ended)
             self.news.look()
         return kept
@@ -526,7 +526,7 @@ class WaitingCalls:
 
 
 def done_so_far(resume: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Which calls had been made inside of one that waits, by its steps."""
+    """Return the calls that a waiting call had made, by its steps."""
     made = resume.get("done") or {}
     return [{"step": key, "tool": one.get("tool"), "call_id": one.get("call_id")} for key, one in made.items()]
 

@@ -1,4 +1,4 @@
-"""Calls that this worker carries out: put back where the store has lost them, and their outcomes stored once it can be reached."""
+"""Calls that this worker executes: restored if the store has lost them; their outcomes are stored once it can be reached."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _MAX_UNKEPT = 10_000
 
 
 class WorkerCalls:
-    """Calls that this worker carries out. `owner` is the worker's name in the store."""
+    """Calls that this worker executes. `owner` is the worker's name in the store."""
 
     def __init__(self, store: Invocations) -> None:
         self._store = store
         self.owner = secrets.token_hex(8)
         self.left: dict[str, asyncio.Future[bool] | bool] = {}
-        """Calls that go on without their callers: True if it is stored, or the future result of storing it."""
+        """Calls that continue without their callers: True if the call is stored, or the future of storing it."""
         self.mine: dict[str, Invocation] = {}
-        """Calls that go on without their callers, as they were stored last."""
+        """Calls that continue without their callers, in their last stored form."""
         self.claimed: dict[str, Invocation] = {}
-        """Approved calls that this worker carries out, as they were stored last."""
+        """Approved calls that this worker executes, in their last stored form."""
         self._unkept: dict[str, tuple[Invocation, Callable[[Invocation], Awaitable[bool]]]] = {}
 
     async def is_left(self, call_id: str) -> bool:
@@ -38,11 +38,11 @@ class WorkerCalls:
         return adding if isinstance(adding, bool) else await asyncio.shield(adding)
 
     def carried_out(self, call_id: str) -> Invocation | None:
-        """A call that this worker carries out, as it was kept last."""
+        """Return a call that this worker executes, in its last stored form."""
         return self.claimed.get(call_id) or self.mine.get(call_id)
 
     async def put_back(self) -> None:
-        """Put back the calls that this worker carries out, where the store has lost them. Raises `StateError`."""
+        """Restore the calls that this worker executes, if the store has lost them. Raises `StateError`."""
         for calls in (self.claimed, self.mine):
             for mine in list(calls.values()):
                 known = await self.regain(mine)
@@ -50,7 +50,7 @@ class WorkerCalls:
                     calls[mine.id] = known
 
     async def regain(self, mine: Invocation) -> Invocation | None:
-        """A call that this worker carries out, as it is kept; it is put back where the store has lost it."""
+        """Return a call that this worker executes, in its stored form; it is restored if the store has lost it."""
         try:
             known = await self._store.get(mine.id)
         except BehindError:
@@ -58,17 +58,17 @@ class WorkerCalls:
         return known or await self._store.restore(mine)
 
     async def keep_outcome(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
-        """Keep how a call of this worker ended: `settle` is given the call as it is kept, and again where somebody was quicker (False).
+        """Store the outcome of a call of this worker: `settle` gets the stored call, and again if another process was faster (False).
 
-        While the store cannot be reached it is tried again with each round of the runner. What others ended is final, unless they took
-        it for lost.
+        While the store cannot be reached, each round of the runner tries again. An outcome stored by others is final, unless they treated
+        the call as lost.
         """
         try:
             await self._settled(mine, settle)
         except StateError as error:
             if not isinstance(error, StateUnavailableError):
                 raise
-            _logger.warning("how call %s ended is kept once the store can be reached: %s", mine.id, error)
+            _logger.warning("the outcome of call %s will be stored when the store can be reached: %s", mine.id, error)
             if mine.id not in self._unkept:
                 self.keep_later(mine, settle)
 
@@ -84,7 +84,7 @@ class WorkerCalls:
             await self.kept_now(call_id)
 
     async def kept_now(self, call_id: str) -> bool:
-        """Keep the outcome of a call that could not be kept before. False for a call without such an outcome."""
+        """Store the outcome of a call that could not be stored before. Returns False for a call without such an outcome."""
         if (unkept := self._unkept.get(call_id)) is None:
             return False
         await self._settled(*unkept)
@@ -92,9 +92,9 @@ class WorkerCalls:
         return True
 
     async def _settled(self, mine: Invocation, settle: Callable[[Invocation], Awaitable[bool]]) -> None:
-        """Have `settle` keep how a call of this worker ended, until it did, or the call ended otherwise."""
+        """Let `settle` store the outcome of a call of this worker, until it succeeds or the call ended in another way."""
         while (known := await self.regain(mine)) is not None and not known.final:
-            if known.lost and not known.owner:  # others gave it up before they heard who carries it out
+            if known.lost and not known.owner:  # others gave it up before they knew its worker
                 known = msgspec.structs.replace(known, owner=mine.owner)
             if await settle(known) or (known.lost and known.owner != mine.owner):
                 break

@@ -1,4 +1,4 @@
-"""Policy in force with everything compiled from it, replaced as a whole when its files change."""
+"""Policy in force with everything compiled from it; it is replaced as a whole when its files change."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ from toolgen.state.value_vault import ValueVault
 
 __all__ = ["CompiledPolicy", "CurrentPolicy", "GatewayDependencies"]
 
-_MAX_TOLD_CATALOGS = 256  # of principals with different disclosed values of bound arguments
-_MAX_PLACES = 1024  # whose verdicts are cached: they do not change under one policy
+_MAX_TOLD_CATALOGS = 256  # maximum principals with different disclosed values of bound arguments
+_MAX_PLACES = 1024  # maximum cached verdicts: they do not change under one policy
 
 
 class CurrentPolicy:
@@ -104,14 +104,14 @@ class CurrentPolicy:
         self._changes = asyncio.Event()
 
     def put(self, compiled_policy: CompiledPolicy) -> None:
-        """Puts another policy in force, or other keys."""
+        """Put another policy in force, or other keys."""
         self.compiled_policy = compiled_policy
         changes, self._changes = self._changes, asyncio.Event()
         changes.set()
 
     def changed(self) -> Coroutine[Any, Any, object]:
-        """Return a wait for the next policy, or other keys, to come into force. One that comes after this call is never missed, however
-        late the wait begins."""
+        """Return a wait for the next policy, or other keys, to come into force. A change after this call is never missed, even if the wait
+        begins later."""
         return self._changes.wait()
 
     def manifest(self) -> Manifest:
@@ -123,11 +123,11 @@ class CurrentPolicy:
         return self.compiled_policy.permit(destination, source)
 
     def operation_of(self, tool: Tool) -> str:
-        """The id that the description of a tool calls its operation by; "" where it has none."""
+        """Return the operation id in the description of a tool; "" if it has none."""
         return self.compiled_policy.operation_of(tool)
 
     def graph_of(self, tool: Tool) -> Graph | None:
-        """The GraphQL schema of a tool's source; None for any other source."""
+        """Return the GraphQL schema of a tool's source; None for any other source."""
         return self.compiled_policy.graph_of(tool)
 
     def assigned(self, source: str, principal: Principal) -> Mapping[str, object] | None:
@@ -195,7 +195,7 @@ class CompiledPolicy:
         known = None if before is None else before.identity
         self.identity: Identity = Identity(credentials, runtime.clock, runtime.key_sets, policy.given, known)
         self.access: Access = self._made_access(runtime.manifest.tools, None if before is None else before.access)
-        # Counting for all costs a round trip a call, so only for a policy that asks.
+        # Counting for all gateways costs a round trip per call, so it is used only if the policy asks for it.
         shared = runtime.shared_histories if any(asks_history(rule) for rule in policy.rules) else None
         self.earlier = CallHistory(histories=shared or runtime.histories, clock=runtime.clock, labels=policy.labels)
         self.tools = self._tools = runtime.manifest.tools
@@ -209,7 +209,7 @@ class CompiledPolicy:
         self.tokenises = tokens is not None
         self._catalogs: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
         self._closed: dict[tuple[frozenset[str], ...], tuple[Tool, ...]] = {}
-        self.tolerant = is_tolerant(policy)  # whether calls go on while what gateways share cannot be reached
+        self.tolerant = is_tolerant(policy)  # whether calls continue while shared state cannot be reached
         self._pause = PauseStage(pauses=runtime.pauses, tolerant=self.tolerant)
         self.concealing = AuditRedaction(policy, runtime.manifest, self._digest_of)
         self._egress: tuple[Egress, ...] = (policy.egress,) if edited is None else (policy.egress, *edited._egress)
@@ -233,7 +233,7 @@ class CompiledPolicy:
             withheld=self.withheld,
         )
         self.run: Next = Plans(parts)
-        """A call through every stage. What they leave for its record is in its trail."""
+        """Function that sends a call through every stage. Their notes for the audit log are in its call context."""
         self.would_send = dry_pipeline(parts)
         self.inspected = inspection(parts)
         self.completion = completion(parts)
@@ -258,7 +258,7 @@ class CompiledPolicy:
         return found
 
     def app_tools(self, principal: Principal) -> tuple[Tool, ...]:
-        """The tools this principal may call that are for apps alone, in name order. No catalog has them."""
+        """Return the tools that this principal may call and that are only for apps, in name order. No catalog has them."""
         return self._shown(principal, apps=True)
 
     def _shown(self, principal: Principal, *, apps: bool) -> tuple[Tool, ...]:
@@ -291,12 +291,12 @@ class CompiledPolicy:
         return found
 
     def operation_of(self, tool: Tool) -> str:
-        """The id that the description of a tool calls its operation by; "" where it has none."""
+        """Return the operation id in the description of a tool; "" if it has none."""
         source = self._sources.get(tool.source)
         return (source.operations.get(tool.origin) if source is not None else None) or no_operation(tool)
 
     def graph_of(self, tool: Tool) -> Graph | None:
-        """The GraphQL schema of a tool's source; None for any other source."""
+        """Return the GraphQL schema of a tool's source; None for any other source."""
         source = self._sources.get(tool.source)
         return None if source is None else source.graph
 
@@ -321,7 +321,7 @@ class CompiledPolicy:
         return None if found is None else as_asked(found, principal)
 
     def by_now(self, principal: Principal | str) -> Principal | str | None:
-        """A caller that was let in under another policy, as this one has it: a request may take longer than a policy lasts."""
+        """Return a caller that was authenticated under another policy, as defined by this one: a request may outlast a policy."""
         if isinstance(principal, str) or principal.under in {None, self.identity.mark}:
             return principal
         return self.current(principal)
@@ -385,7 +385,7 @@ class CompiledPolicy:
     async def restored(
         self, name: str, arguments: JsonObject, principal: Principal, session: str, *, signed: bool = False
     ) -> RestoredArguments:
-        """Arguments with values in place of their tokens, before a call is made with them. `signed`: of a call inside of another."""
+        """Return the arguments with values in place of their tokens, before a call is made with them. `signed`: for an inner call."""
         tool = self._tools.get(name)
         if tool is None or not self.access.visible(principal, tool):
             return RestoredArguments(arguments=arguments)
@@ -396,12 +396,12 @@ class CompiledPolicy:
         return None if self._results is None else self._results.masking(call)
 
     def scope_hash(self, principal: Principal, tool: Tool) -> str:
-        """The digest of what this policy says about calls of a principal to a tool."""
+        """Return the digest of what this policy says about calls of a principal to a tool."""
         key = (tool.digest, principal.toolsets, *_roles(principal))
         found = self._concerns.get(key)
         if found is None:
             if (own := self._tools.get(tool.name)) is not None and own.digest == tool.digest:
-                tool = own  # the same one, of another catalog
+                tool = own  # the same tool of another catalog
             found = self._concerns[key] = scope_hash_of(self.policy, self.access, self._tools, principal, tool)
         if self._edited is None:
             return found
@@ -410,7 +410,7 @@ class CompiledPolicy:
         return found if edited == found else digest([found, edited])
 
     async def check(self) -> tuple[SelfTestResult, ...]:
-        """Runs the tests that the policy files carry."""
+        """Run the tests in the policy files."""
         return await run_selftests(self.policy.tests, {**self.context.tools, **self._tools}, self._tested)
 
     async def _tested(self, test: SelfTest, tool: Tool, arguments: JsonObject) -> Explanation:
@@ -423,7 +423,7 @@ class CompiledPolicy:
     def judge_read(
         self, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
     ) -> Explanation:
-        """Decision about the read of a prompt or resource: by the rules alone."""
+        """Return the decision about the read of a prompt or resource, by the rules only."""
         access = self.context.access
         bound = access.bind(principal, tool, arguments)
         verdict = bound.denied or access.decide(principal, tool, bound.arguments, circumstances)
@@ -449,7 +449,7 @@ class CompiledPolicy:
             refused = Deny(rule=error.rule or error.code, code=error.code, reason=error.message)
             return replace(judged, verdict=refused)
         if call_context.verdict == "ask" and isinstance(verdict, Allow):
-            asked = Ask(rule=call_context.rule, reason="a person agrees to every change of a database")
+            asked = Ask(rule=call_context.rule, reason="a person has to approve every change of a database")
             judged = replace(judged, verdict=asked)
         through = call_context.judged
         document = None if through is None else through.document
@@ -457,11 +457,11 @@ class CompiledPolicy:
         return replace(judged, statement=statement)
 
     def tool(self, name: str) -> Tool | None:
-        """The catalog's tool of this name, seen or not."""
+        """Return the catalog's tool with this name, visible or not."""
         return self._tools.get(name)
 
     async def withheld(self, call: Call) -> Error | None:
-        """Why a call that was let on under this policy may not be sent any more: paused meanwhile, or decided otherwise by now."""
+        """Return the reason why a call that passed under this policy must not be sent any more: a pause, or a different decision now."""
         if (paused := await self._pause.withheld(call)) is not None:
             return paused
         return None if self._stands(call) else Error(code="expired", message=STALE, rule="current")
@@ -476,7 +476,7 @@ class CompiledPolicy:
         ) == self.scope_hash(call.principal, call.tool)
 
     def _decide_root(self, call: Call, tool: Tool, arguments: JsonObject, notes: list[DecisionNote]) -> Verdict:
-        """The verdict on a root field of a document, as on a call of its tool; nothing can be set inside of what an agent wrote."""
+        """Return the verdict on a root field of a document, as on a call of its tool; the gateway cannot set arguments in a document."""
         if self.access.bound(call.principal, tool):
             return Deny(
                 rule="graphql",
@@ -501,7 +501,7 @@ class CompiledPolicy:
         return NarrowedAccess(policy.rules, tools, policy.toolsets, other=other, counterpart=counterpart, before=before)
 
     def _sql_guards(self, manifest: Manifest) -> Mapping[str, SqlGuard]:
-        """A guard for each database that the policy opens something of."""
+        """Return a guard for each database that the policy opens a part of."""
         if not self.policy.sql:
             return {}
         own: dict[str, SqlGuard] = {
@@ -514,7 +514,7 @@ class CompiledPolicy:
         edited = self._edited
         if edited is None:
             return own
-        others = edited._sql_guards(manifest)  # of a policy like this one
+        others = edited._sql_guards(manifest)  # of an equal policy
         return {source: partial(_of_both, guard, others[source], edited.current) for source, guard in own.items()}
 
     def _document_guards(self, runtime: GatewayDependencies) -> Mapping[str, DocumentGuard]:
@@ -619,7 +619,7 @@ class CompiledPolicy:
 
 
 def _roles(principal: Principal | None) -> tuple[frozenset[str], ...]:
-    """The roles of a principal, and of whom it acts for."""
+    """Return the roles of a principal, and of the users it acts for."""
     if principal is None:
         return ()
     user = principal.on_behalf_of
@@ -629,9 +629,9 @@ def _roles(principal: Principal | None) -> tuple[frozenset[str], ...]:
 async def _of_both(
     guard: SqlGuard, other: SqlGuard, counterpart: Callable[[Principal], Principal | None], call: Call
 ) -> Statement | Database | DatabaseDescription | Deny:
-    """The answer of a guard, where another one does not deny the call of the same principal."""
+    """Return the answer of a guard, if another guard does not deny the call of the same principal."""
     there = counterpart(call.principal)
     if there is None:
-        return Deny(rule="sql", code="sql_refused", reason="the caller is known no more")
+        return Deny(rule="sql", code="sql_refused", reason="the caller is not known any more")
     verdict = await other(replace(call, principal=there))
     return verdict if isinstance(verdict, Deny) else await guard(call)

@@ -1,4 +1,4 @@
-"""The detectors that a project asks for: those that ship, and objects of its own modules."""
+"""Detectors of a project: built-in ones, and objects of its own modules."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _watch(one: DetectorSettings, settings: InspectionSettings) -> DetectorWatch
         detector = made() if isinstance(made, type) else made
         if not callable(getattr(detector, "find", None)):
             raise ConfigError(
-                f"{one.detector} is no detector", where=one.where, suggestion="give it a method find(text)"
+                f"{one.detector} is not a detector", where=one.where, suggestion="give it a method find(text)"
             )
         if one.kinds:
             detector = _Only(detector, frozenset(one.kinds))

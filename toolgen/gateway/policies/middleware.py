@@ -1,4 +1,4 @@
-"""The middleware of a project: objects of its own modules, given in Python, or decision points, each with its name and a digest."""
+"""Middleware of a project: objects of its own modules, objects given in Python, or decision points, each with its name and a digest."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _instance(target: Any, options: Mapping[str, Any], name: str, where: str) ->
                 f"{name} cannot be made with its options ({type(error).__name__})", where=where
             ) from error
     if options:
-        raise ConfigError(f"options: {name} is no class, so it takes none", where=where)
+        raise ConfigError(f"options: {name} is not a class, so it takes no options", where=where)
     return target
 
 
@@ -109,7 +109,7 @@ def _hook(made: Any, name: str, digest: str, timeout_s: float, labels: frozenset
             methods[each] = _checked(method, 1 if each == "before" else 2, f"{name}.{each}", where)
     if not methods:
         raise ConfigError(
-            f"{name} is no middleware", where=where, suggestion="give it one of the methods before, after and shows"
+            f"{name} is not a middleware", where=where, suggestion="give it one of the methods before, after and shows"
         )
     if "shows" in methods and inspect.iscoroutinefunction(methods["shows"]):
         raise ConfigError(f"{name}.shows: is a plain function, not an asynchronous one", where=where)

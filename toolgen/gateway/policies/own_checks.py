@@ -1,4 +1,4 @@
-"""A project's own checks as one gateway has them: the stages that ask them, and the catalogs that they narrow."""
+"""Checks of a project in one gateway: the stages that run them, and the catalogs that they narrow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Apart = Callable[[str, str, Callable[[], Any]], Awaitable[Any]]
 
 
 class OwnChecks(Struct, kw_only=True):
-    """`hooks` is the middleware, the first outermost; `apart` runs what may hang in a thread."""
+    """Checks of a project. `hooks` is the middleware, the first outermost; `apart` runs code in a thread that may hang."""
 
     hooks: tuple[Hook, ...]
     apart: Apart
@@ -42,7 +42,7 @@ class OwnChecks(Struct, kw_only=True):
     )
 
     def middleware(self, earlier: CallHistory, redaction: AuditRedaction) -> MiddlewareStage | None:
-        """The stage that asks the middleware under one policy; None where there is none."""
+        """Return the stage of the middleware under one policy; None if there is none."""
         if not self.hooks:
             return None
         return MiddlewareStage(
@@ -55,11 +55,11 @@ class OwnChecks(Struct, kw_only=True):
 
     @property
     def tokens(self) -> Tokens | None:
-        """The tokens that stand for values in answers; None where none do."""
+        """Return the tokens for values in answers; None if there are none."""
         return None if self.inspector is None else self.inspector.tokens
 
     def results(self, earlier: CallHistory, vault: ValueVault, key: Callable[[], bytes]) -> ResultsStage | None:
-        """The stage that looks at answers under one policy; None where nothing is looked for."""
+        """Return the stage that inspects answers under one policy; None if nothing is inspected."""
         if self.inspector is None:
             return None
         return ResultsStage(inspector=self.inspector, label=earlier.label, vault=vault, key=key)
@@ -82,7 +82,7 @@ class OwnChecks(Struct, kw_only=True):
         if not hidden:
             return whole
         found = self._catalogs.get((id(whole), hidden))
-        if found is None:  # it holds the whole one, whose id is not given to another as long
+        if found is None:  # it has the whole catalog, so its id is not reused
             left = tuple(tool for tool in whole if tool.name not in hidden)
             found = self._catalogs[id(whole), hidden] = (whole, left)
             if len(self._catalogs) > _MAX_CATALOGS:

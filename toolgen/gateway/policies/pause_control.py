@@ -1,4 +1,4 @@
-"""Pausing and resuming, by the operator of the gateway: checked against the project, in effect everywhere, and on record."""
+"""Pauses by the operator of the gateway: checked against the project, in effect everywhere, and recorded."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def without(ended: Collection[Pause]) -> Edit:
 
 
 class PauseControl:
-    """By the people of a gateway that runs. `pauses` is what holds for everybody, `local` this machine's file, and `manifest` returns the
-    catalog in force."""
+    """Control of pauses in a running gateway. `pauses` are shared by all gateways, `local` is this machine's file, and `manifest` returns
+    the catalog in force."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class PauseControl:
         return tuple({item.target: item for item in self._pauses.all()}.values())
 
     async def pause(self, *, principal: str, source: str, tool: str, reason: str, by: str) -> str:
-        """Pauses one of the three. First what matters most: it holds even where it cannot be recorded, or not be told to others.
+        """Pause a principal, a source or tools. It takes effect even if it cannot be recorded, or not be shared.
 
-        Returns what is then wrong, in words. Raises `ConfigError` for what does not exist, and `StateError` where nothing could be paused.
+        Returns the problem in that case, in words. Raises `ConfigError` for an unknown name, and `StateError` if nothing could be paused.
         """
         given = Pause(principal=principal, source=source, tool=tool, reason=reason_in(reason), since=self._clock.now())
         if sum(map(bool, given.target)) != 1:
-            raise ConfigError("a principal, a source or tools are paused: name one of them")
+            raise ConfigError("name a principal, a source or tools to pause")
         if len(reason) > MAX_REASON_LENGTH:
             raise ConfigError(f"the reason has more than {MAX_REASON_LENGTH} characters")
         check(given, self._callers, self._manifest())
@@ -100,11 +100,11 @@ class PauseControl:
         try:
             await self._record(entry_of("pause", given, by=by, client="console"))
         except AuditError:
-            return "It is paused, but this is not on record: the audit log cannot be written."
+            return "It is paused, but this is not recorded: the audit log cannot be written."
         return wrong
 
     async def resume(self, target: tuple[str, str, str], *, by: str) -> None:
-        """Ends a pause, once that is on record. Raises `ConfigError` where there is none, `AuditError` and `StateError`."""
+        """End a pause after that was recorded. Raises `ConfigError` if there is none, `AuditError` and `StateError`."""
         ended = [item for item in self.all() if item.target == target]
         if not ended:
             raise ConfigError("that is not paused any more")
@@ -122,5 +122,5 @@ class PauseControl:
             await self._shared.change(edit)
         except StateError as error:
             await asyncio.to_thread(self.local.change, edit)
-            return f"It is paused on this machine alone: {error.message}."
+            return f"It is paused on this machine only: {error.message}."
         return ""

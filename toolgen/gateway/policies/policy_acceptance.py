@@ -1,4 +1,4 @@
-"""Acceptance of policy files that are not whole: what an operator accepted, and what was in force when a gateway served last."""
+"""Acceptance of incomplete policy files: the files that an operator accepted, and those in force when a gateway served last."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from toolgen.state.whole_file import write_whole
 __all__ = ["ACCEPTED", "Acceptance", "Acceptances", "LocalAcceptances", "accept", "accept_places"]
 
 ACCEPTED = ".accepted"
-"""Name of the file in the policy directory that says what was accepted. It is hidden, and so no part of the policy."""
+"""Name of the file in the policy directory with the acceptance. It is hidden, and so no part of the policy."""
 
 _MAX_SIZE = 4_096
 _MAX_RECORD = 1024 * 1024 * 1024
-_READABLE = 0o644  # the user the gateway runs as has to learn of it, and there is nothing in it to hide
+_READABLE = 0o644  # readable for the gateway's user; it contains no secret
 _logger = logging.getLogger(__name__)
 
 
 class Acceptance(Struct, frozen=True, kw_only=True):
-    """Policy files that an operator accepted as they are, by their digest. `id` tells two acceptances of the same files apart."""
+    """Policy files that an operator accepted, by their digest. `id` distinguishes two acceptances of the same files."""
 
     id: str
     files: str
 
 
 def accept_places(settings: Settings) -> tuple[Path, ...]:
-    """The files in which acceptances stand: beside the policy, and where that cannot be written, in the project's state."""
+    """Return the files of acceptances: beside the policy, and, if that cannot be written, in the project's state."""
     return settings.policies / ACCEPTED, settings.state_dir / "policy-accepted.json"
 
 
 class _FilesInForce(Struct, frozen=True, kw_only=True):
-    """The files in force of a gateway that serves, and the acceptances that were used by then."""
+    """Files in force of a running gateway, and the acceptances that were used so far."""
 
     files: PolicyFiles
     used: tuple[str, ...] = ()
@@ -59,8 +59,8 @@ class LocalAcceptances:
         self._used = {one.id for one in self._written()} if self._kept is None else set(self._kept.used)
 
     def first(self, files: PolicyFiles) -> tuple[PolicyFiles, tuple[str, ...]]:
-        """The files to begin with: these, or those that were in force before, where these are not whole beside them; and what is missing
-        then."""
+        """Return the files to begin with: these, or those that were in force before if these are incomplete compared to them; and what is
+        missing in that case."""
         if self._kept is None:
             return files, ()
         missing = incomplete(self._kept.files, files)
@@ -73,7 +73,7 @@ class LocalAcceptances:
         return acceptance.id in self._used
 
     async def in_force(self, files: PolicyFiles, shared: Acceptance | None = None) -> None:
-        """Says that these files are in force from now on: the acceptance of them is used, and the next process begins with them."""
+        """Note that these files are in force: their acceptance is used, and the next process begins with them."""
         digest, found = files.digest, self._written()
         if shared is not None:
             found.append(shared)
@@ -98,7 +98,7 @@ class LocalAcceptances:
             record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_whole(record, msgspec.msgpack.encode(_FilesInForce(files=files, used=tuple(sorted(self._used)))))
         except OSError as error:
-            _logger.warning("the policy in force could not be kept for the next start: %s", error.strerror)
+            _logger.warning("the policy in force could not be stored for the next start: %s", error.strerror)
 
 
 class Acceptances:
@@ -117,12 +117,12 @@ class Acceptances:
         try:
             there = None if self._shared is None else await self._shared()
         except StateError as error:
-            _logger.warning("it cannot be known which policy files were accepted elsewhere: %s", error)
+            _logger.warning("acceptances of policy files on other machines cannot be read: %s", error)
             return False
         return there is not None and not self._local.used(there) and there.files == files.digest
 
     async def in_force(self, files: PolicyFiles) -> None:
-        """Says that these files are in force from now on: the acceptance of them is used, and the next process begins with them."""
+        """Note that these files are in force: their acceptance is used, and the next process begins with them."""
         there = None
         with suppress(StateError):
             there = None if self._shared is None else await self._shared()
@@ -130,7 +130,7 @@ class Acceptances:
 
 
 def _kept(record: Path) -> _FilesInForce | None:
-    """None where nobody can say what was in force."""
+    """Return the stored files in force; None if they are unknown."""
     try:
         return msgspec.msgpack.decode(read_file(record, _MAX_RECORD), type=_FilesInForce)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -138,7 +138,7 @@ def _kept(record: Path) -> _FilesInForce | None:
 
 
 def accept(settings: Settings, files: PolicyFiles) -> tuple[Acceptance, Path]:
-    """Writes down that an operator accepts these files: beside them, or in the state of the project where that cannot be written. Raises
+    """Write that an operator accepts these files: beside them, or in the state of the project if that cannot be written. Raises
     `StateError`."""
     made, reason = Acceptance(id=secrets.token_hex(8), files=files.digest), ""
     for path in accept_places(settings):
@@ -150,4 +150,4 @@ def accept(settings: Settings, files: PolicyFiles) -> tuple[Acceptance, Path]:
             reason = error.strerror or type(error).__name__
         else:
             return made, path
-    raise StateError(f"what was accepted cannot be written: {reason}", where=str(settings.state_dir))
+    raise StateError(f"the acceptance cannot be written: {reason}", where=str(settings.state_dir))

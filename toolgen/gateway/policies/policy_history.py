@@ -1,7 +1,6 @@
-"""Notes which policies were in force and which keys were used, for the console: beside the calls, never in their way.
+"""History of policies in force and of used keys, for the console, written without delaying calls.
 
-Of a policy what its files say is kept, without what is secret in them: of keys the beginning of their digest, of credentials their
-references.
+Policies are stored as their files, without secrets: of keys the beginning of their digest, of credentials their references.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SECRET_NAMES = re.compile(r"(?i)(password|passwd|secret|token|private[_-]?key|c
 
 
 class PolicyHistory:
-    """Looks every few seconds, and at once when another policy comes into force."""
+    """Watcher that notes changes every few seconds, and at once when another policy comes into force."""
 
     def __init__(self, seen: SeenPolicies, current: CurrentPolicy, clock: Clock, background: Background) -> None:
         self.seen = seen
@@ -38,23 +37,23 @@ class PolicyHistory:
         self._clock = clock
         self._background = background
         self._noted = ""
-        self._known: CompiledPolicy | None = None  # whose keys are asked about once more when another one is in force
+        self._known: CompiledPolicy | None = None  # its keys are read once more when another policy is in force
         self._fault = ""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins to look."""
+        """Start watching."""
         self._task = self._background.start("noting policies and uses of keys", self._run)
 
     async def stop(self) -> None:
-        """Notes what happened last, and closes the file."""
+        """Note the last changes, and close the file."""
         if self._task is not None:
             await cancel(self._task)
             await self.note()
         await self.seen.close()
 
     async def note(self) -> None:
-        """Notes what is new. What cannot be written is tried again with the next, and never keeps the gateway from calls."""
+        """Note new data. A failed write is repeated with the next, and never blocks calls."""
         compiled_policy, before = self._current.compiled_policy, self._known
         self._known = compiled_policy
         digest, now = compiled_policy.policy.digest, self._clock.now()
@@ -70,7 +69,7 @@ class PolicyHistory:
                 await self.seen.used(used, now)
         except StateError as error:
             if str(error) != self._fault:
-                _logger.warning("the history of the policy is not kept: %s", error)
+                _logger.warning("the history of the policy cannot be written: %s", error)
             self._fault = str(error)
 
     async def _run(self) -> None:
@@ -95,7 +94,7 @@ def _file(data: Any) -> Any:
         if section == "credentials" and isinstance(content, list)
         else _plain(content)
         for section, content in data.items()
-        if section not in {"keys", "revoked"}  # they are no part of what a digest stands for
+        if section not in {"keys", "revoked"}  # not part of what a digest covers
     }
 
 
@@ -106,7 +105,7 @@ def _assignment(given: Any) -> Any:
 
 
 def _masked(value: Any) -> Any:
-    """Return a value with all of its texts and numbers masked but references; names of members stay."""
+    """Return a value with all of its texts and numbers masked, except references; names of members stay."""
     if isinstance(value, Mapping):
         return {name: _masked(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -34,23 +34,25 @@ from toolgen.policy.role_grants import NOTHING_GIVEN, GivenRoles
 __all__ = ["INTERVAL_S", "SETTLED_S", "FileStates", "PolicyReloader", "State", "file_states", "state_of"]
 
 INTERVAL_S = 0.2
-"""Time between two looks at the files. A change is read once it has rested for this long: a revoked key stops working within a second."""
+"""Time between two checks of the files. A change is read after the files were stable for this long: a revoked key stops working within a
+second."""
 
 SETTLED_S = 2.0
-"""How long files are unchanged before what an edit gives is in force: a file that is still being written is not half an edit."""
+"""Time for which files have to be unchanged before new grants of an edit come into force: a file that is still being written is not half an
+edit."""
 
 _RESTLESS = (
     3  # checks after which a change is read although files keep changing, so that continuous writes delay no revocation
 )
 
 State: TypeAlias = tuple[tuple[str, int, int, int, int], ...]
-"""What `stat` says of every file of a directory. The time of its inode is among it, which no program can set back."""
+"""Data of `stat` for every file of a directory, including the time of its inode, which no program can set."""
 
 
 def state_of(directory: Path) -> State:
-    """Name, size, inode and both times of each file, in name order; nothing for what cannot be listed.
+    """Return name, size, inode and both times of each file, in name order; nothing for an unreadable directory.
 
-    Hidden files and notes are no part of a policy; an editor's swap file changes all the time.
+    Hidden files and notes are not part of a policy; an editor's swap file changes all the time.
     """
     try:
         with os.scandir(directory) as found:
@@ -75,13 +77,13 @@ class FileStates(Struct, frozen=True, kw_only=True):
 
 
 def file_states(settings: Settings) -> FileStates:
-    """Taken before files are read, so that a change while they are read is a change since."""
+    """Return the file states before the files are read, so that a change while they are read is noticed."""
     built = tuple(one for one in state_of(settings.generated) if one[0].startswith(_STEM))
     return FileStates(policies=state_of(settings.policies), built=built)
 
 
 def _item(entry: os.DirEntry[str]) -> tuple[str, int, int, int, int] | None:
-    """A symbolic link counts as its target, because a mounted ConfigMap changes that way."""
+    """Return the state of a file. A symbolic link counts as its target, because a mounted ConfigMap changes that way."""
     try:
         status = entry.stat()
     except OSError:
@@ -92,7 +94,7 @@ def _item(entry: os.DirEntry[str]) -> tuple[str, int, int, int, int] | None:
 _logger = logging.getLogger(__name__)
 
 Note = Callable[[Mapping[str, Any]], Awaitable[None]]
-"""Records what happened to the gateway itself."""
+"""Function that records events of the gateway itself."""
 
 
 class _Edit(Struct, kw_only=True):
@@ -125,20 +127,20 @@ class PolicyReloader:
         self._edit: _Edit | None = None
         self._loaded = self._failed = 0
         self.unread = ""
-        """Why an edit of the policy's files cannot be used, while an older reading of them is in force."""
+        """Error of an edited policy while an older version is in force."""
         self.held = ""
-        """Why what an edit gives is not in force before an operator accepts it."""
+        """Reason why new grants of an edit wait for an operator's acceptance."""
         self.runtime = runtime
         self._directory = runtime.settings.policies
         self.note = note
         self.state = file_states(runtime.settings) if state is None else state
-        """What the files were before they were first read."""
+        """State of the files before they were first read."""
         self._files = self.state.files or self._now()
         self._taken: State | None = self.state.policies
         self._seen, self._since_change, self._looks = self.state.policies, -math.inf, 0
         self._reloading = asyncio.Lock()
         self._watches: list[asyncio.Task[None]] = []
-        self._searched: State | None = self.state.policies  # the files in which revocations were last looked for
+        self._searched: State | None = self.state.policies  # files in which revocations were last searched
         self._since = runtime.clock.now()
         self._current.put(CompiledPolicy(policy, runtime))
 
@@ -176,7 +178,7 @@ class PolicyReloader:
             self._current.put(self._compiled_policy())
 
     def start(self) -> None:
-        """Begins to look after the policy's files."""
+        """Start watching the policy's files."""
         self._watches = [
             self._background.start("watching the policy", self._look_on),
             self._background.start("watching for revocations", self._look_for_revocations),
@@ -264,7 +266,7 @@ class PolicyReloader:
         await self._take_away(lambda credentials: self.runtime.without_revoked(files, credentials))
 
     async def _take_away(self, less: Callable[[PolicyCredentials], PolicyCredentials]) -> bool:
-        """Puts in force the credentials as `less`, which runs in a thread, leaves them. False where nothing is gone."""
+        """Put the credentials reduced by `less`, which runs in a thread, in force. Returns False if nothing was removed."""
         while True:
             read = self._read
             credentials = await asyncio.to_thread(less, read.credentials)
@@ -277,7 +279,7 @@ class PolicyReloader:
         return True
 
     async def _settle(self) -> None:
-        """Puts the edit in force whole, where the files still say it and nothing of them is missing."""
+        """Put the edit in force as a whole, if the files still have it and nothing is missing."""
         edit = self._edit
         if edit is None or edit.files is None:
             return
@@ -334,7 +336,9 @@ class PolicyReloader:
             if gone != policy.credentials:
                 policy = replace(policy, credentials=gone, keys_digest="")
             self._read, self._files, self._edit = policy, files, edit
-            if not policy.keys_digest or (files is not now and files != now):  # with this catalog it may be readable
+            if not policy.keys_digest or (
+                files is not now and files != now
+            ):  # with this catalog the policy may be valid
                 self._taken = None
             await self._put(before, always=True)
 
@@ -346,7 +350,7 @@ class PolicyReloader:
             return replace(edit, files=None)
 
     async def narrow(self, runtime: GatewayDependencies, begin: Callable[[], Awaitable[None]]) -> None:
-        """Puts a catalog in force that has fewer tools, under the policy in force: no broken edit of that holds it up."""
+        """Put a catalog with fewer tools in force, under the policy in force: a broken edit of the policy does not block it."""
         async with self._reloading:
             await begin()
             self.runtime = runtime
@@ -355,7 +359,7 @@ class PolicyReloader:
     async def _revoke(self) -> None:
         """Apply new revocations, also if the rest of the edit cannot be used."""
         if await self._take_away(lambda credentials: without_revoked(credentials, self._directory)):
-            _logger.warning("what was revoked since is in force; the rest of the edit is not")
+            _logger.warning("new revocations are in force; the rest of the edit is not")
             await self.note({"event": "keys", "policy_digest": self._read.digest, "status": "ok"})
 
     async def _put(self, before: Policy, *, always: bool = False) -> None:
@@ -367,7 +371,7 @@ class PolicyReloader:
             return
         self._loaded, self._since = self._loaded + 1, self.runtime.clock.now()
         self._current.put(compiled_policy)
-        waits = "" if self._edit is None else ": what an edit takes away is; what it gives waits"
+        waits = "" if self._edit is None else ", narrowed by an edit whose new grants wait"
         if not same:
             _logger.warning("the policy %s is in force%s", policy.digest, waits)
             await self.note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})
@@ -399,6 +403,6 @@ class PolicyReloader:
 
 def _held(missing: tuple[str, ...]) -> str:
     return (
-        f"an edit of the policy is not whole: {'; '.join(missing)}. What it takes away is in force, what it gives is not. Put it back, "
+        f"an edit of the policy is incomplete: {'; '.join(missing)}. Its removals are in force, its new grants are not. Restore the file, "
         "end the file with a line `...`, or run `toolgen policy accept`"
     )

@@ -42,11 +42,11 @@ _BY_POLICY = frozenset({"forbidden", "unknown_tool"})
 _BY_GUARD = frozenset({"sql_refused", "egress_refused"})
 _BY_PERSON = frozenset({"approval_denied"})
 _UNASKED = frozenset({"turn_limit", "rate_limited", "paused", "upstream_unavailable", "expired"})
-"""Refusals that say nothing of the rules: most of them come before the rules are asked."""
+"""Refusals that say nothing about the rules: most of them come before the rules are evaluated."""
 _MAX_NAMED = 5
 _BATCH = 500  # calls that are decided in one run of the event loop
-_MAX_KNOWN = 2_000  # decisions that are kept for equal calls
-_MAX_KEY = 4_096  # bytes of a call whose decision is cached
+_MAX_KNOWN = 2_000  # maximum cached decisions for equal calls
+_MAX_KEY = 4_096  # maximum bytes of a call whose decision is cached
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -69,14 +69,14 @@ class Replayed(Struct, frozen=True, kw_only=True):
         return self.before != "unasked" and self.now not in {self.before, "undecidable"}
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, for `toolgen policy replay --json`."""
+        """Return the JSON form, for `toolgen policy replay --json`."""
         return asdict(self)
 
 
 def replay(settings: Settings, manifest: Manifest, compiled_policy: CompiledPolicy, since: float) -> Iterator[Replayed]:
-    """Decide every call again that was recorded since a moment (seconds since the epoch), each with the earlier ones behind it.
+    """Decide every call again that was recorded since a time (seconds since the epoch), each with the earlier ones as its history.
 
-    Calls that were in flight together are taken in the order of their intents. Raises `AuditError` when there is no log.
+    Concurrent calls are taken in the order of their intents. Raises `AuditError` if there is no log.
     """
     decisions = _Decisions(settings, manifest, compiled_policy)
     rows = _calls(settings, compiled_policy, since)
@@ -113,7 +113,7 @@ class _Decisions:
         self._known: dict[bytes, _Decision] = {}
 
     async def of(self, rows: Sequence[dict[str, Any]]) -> list[Replayed]:
-        """The decisions on calls that come after those of before."""
+        """Return the decisions on calls that follow the earlier ones."""
         made = []
         for row in rows:
             key = self._key(row)
@@ -173,7 +173,7 @@ class _Decisions:
         return key if len(key) <= _MAX_KEY else None
 
     def _count(self, row: Mapping[str, Any], call: Call) -> None:
-        """Puts a call that was made behind the later ones, where rules ask for earlier calls."""
+        """Add a call to the history of later ones, if rules use earlier calls."""
         known = self._manifest.tools.get(str(row.get("tool", "")))
         if self._counts and known is not None and row.get("status") in {"ok", "error"}:
             self._earlier.begin(call, known, call.arguments, readings_of(known, call.arguments))
@@ -181,7 +181,7 @@ class _Decisions:
 
 
 def _varies(rule: Rule) -> bool:
-    """True if a rule may say another thing of an equal call."""
+    """Return True if a rule may decide equal calls differently."""
     expressions = [one for one in (rule.when, *rule.bind.values()) if one is not None]
     return any(one.asks_history or "now" in one.variables for one in expressions)
 
@@ -264,7 +264,7 @@ def hidden_note(
 
 
 class _Wanted(Struct):
-    """The calls that one rule would have allowed: who made them, and with what."""
+    """Calls that one rule would have allowed, with their callers and arguments."""
 
     callers: set[str] = set()
     arguments: list[Mapping[str, Any]] = []
@@ -282,7 +282,7 @@ async def _inspected(
     if not isinstance(result, Refused) or result.error.code == "validation":
         return again
     if hidden := _hidden(_recorded(row)):
-        return replace(again, now="undecidable", rule="", why=f"{hidden} is recorded as a keyed digest alone")
+        return replace(again, now="undecidable", rule="", why=f"{hidden} is recorded only as a keyed digest")
     return replace(again, now="deny", rule=result.error.rule or result.error.code, why=result.error.message)
 
 
@@ -312,7 +312,7 @@ def _again(
         for compiled in compiled_policy.access.considered(party, known)
     )
     if conditional and (hidden := _hidden(recorded) or _hidden_of(row, principal)):
-        why = f"{hidden} is recorded as a keyed digest alone, and a rule may ask for it"
+        why = f"{hidden} is recorded only as a keyed digest, and a rule may need it"
         return _Decision(call=call, now="undecidable", why=why, counts=False)
     verdict = call.denied or compiled_policy.access.decide(
         principal, call.tool, call.arguments, earlier.circumstances(call)
@@ -368,10 +368,10 @@ def _party(name: str, row: Mapping[str, Any], compiled_policy: CompiledPolicy) -
         return compiled_policy.identity.named(name)
     said = row.get("users", {}).get(name)
     if said is None:
-        raise ConfigError(f"the record does not say what roles {name} had")
+        raise ConfigError(f"the audit log does not have the roles of {name}")
     listed = said.get("roles", [])
     if not isinstance(listed, list):
-        raise ConfigError(f"the roles of {name} are recorded as a keyed digest alone")
+        raise ConfigError(f"the roles of {name} are recorded only as a keyed digest")
     roles = frozenset(map(str, listed))
     if foreign := sorted(roles - issuer.all_roles):
         raise ConfigError(f"no user of {issuer.name} has the role '{foreign[0]}' any more")
@@ -385,7 +385,7 @@ def _hidden_of(row: Mapping[str, Any], principal: Principal) -> str:
 
 
 def _recorded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that were sent, as they are recorded."""
+    """Return the sent arguments in their recorded form."""
     return _unbound(row.get("arguments") or {}, row.get("bound") or ())
 
 
@@ -407,7 +407,7 @@ def _unbound(arguments: Mapping[str, Any], bound: Any) -> dict[str, Any]:
 
 
 def _hidden(value: object, path: str = "") -> str:
-    """Place of a value that the record holds as a digest alone, as a JSON pointer, or ""."""
+    """Return the JSON pointer of a value that is recorded only as a digest, or ""."""
     if is_digest(value):
         return path or "/"
     sent_like_one = isinstance(value, Mapping) and value.keys() == {"$text"}
@@ -418,7 +418,8 @@ def _hidden(value: object, path: str = "") -> str:
 
 
 def _rarest(roles: frozenset[str], compiled_policy: CompiledPolicy) -> str:
-    """The role that the fewest have: a rule for it opens least. One that claims give has more than any list could, all users most."""
+    """Return the role with the fewest holders: a rule for it opens least. A role from claims counts as more than any list, a role of all
+    users as most."""
     credentials = compiled_policy.policy.credentials
     held = [entry.roles for entry in credentials.principals.values()]
 

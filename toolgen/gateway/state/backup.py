@@ -1,4 +1,5 @@
-"""A backup of what a project keeps, the audit log and what outlives a call: taken while the gateway runs, restored to where nothing is."""
+"""Backup of a project's data, which are the audit log and the state that outlives a call: taken while the gateway runs, and restored to an
+empty place."""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ _DATABASES = (
     "accounts.db",
     _VALUES,
 )
-"""Calls that wait and approvals, idempotency keys, long answers, calls that were begun, policies in force and when keys were used, grants,
-messages to webhooks, accounts of people (encrypted), values behind tokens.
-The others of the folder are made again: the index of the log, sessions of the console, tokens of services, vectors of searching."""
+"""Databases of the state folder that are backed up: waiting calls and approvals, idempotency keys, long answers, running calls, policies in
+force and uses of keys, grants, messages to webhooks, accounts of people (encrypted), values of tokens. All others are derived or temporary:
+the index of the log, sessions of the console, tokens of services, vectors of searching."""
 _FILES = ("pauses.json", "tools.json")
 _BLOCK = 1024 * 1024
 
@@ -66,14 +67,14 @@ class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def back_up(settings: Settings, folder: Path) -> tuple[BackupContents, VerificationReport]:
-    """Writes a backup into a folder that is empty or not there, and verifies the log in it.
+    """Write a backup into a folder that is empty or missing, and verify the log in it.
 
-    Raises `ConfigError` for a folder that holds something, `AuditError` where there is no log, `StateError` for a file that cannot be read.
+    Raises `ConfigError` for a folder with content, `AuditError` if there is no log, `StateError` for a file that cannot be read.
     """
     _take(folder)
     state = folder / _STATE
     state.mkdir(mode=0o700)
-    # What waits is copied before the record, so that every call in it has its intent there.
+    # Waiting calls are copied before the log, so that the log has the intent of each of them.
     for name in _DATABASES:
         if (settings.state_dir / name).exists():
             copy_database(settings.state_dir / name, state / name)
@@ -96,15 +97,15 @@ def back_up(settings: Settings, folder: Path) -> tuple[BackupContents, Verificat
         _sync(path)
     _write(
         folder / _LIST, msgspec.json.format(msgspec.json.encode(kept)) + b"\n"
-    )  # last: without it a backup is not whole
+    )  # written last: without it a backup is incomplete
     for path in (state, audit, folder):
         sync_folder(path)
     return kept, report
 
 
 class RestoreResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a restore: the backup, the verified report, the keys that are still to be put there, whether the record in place was kept,
-    and the number of calls that were ended because the record shows that they were carried out or closed."""
+    """Result of a restore: the backup, the verified report, the missing keys, whether the log in place was kept, and the number of calls
+    that were ended because the log shows that they were executed or closed."""
 
     kept: BackupContents
     report: VerificationReport
@@ -114,12 +115,12 @@ class RestoreResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def restore(settings: Settings, folder: Path) -> RestoreResult:
-    """Puts a backup where the project keeps its record and state, and verifies it.
+    """Restore a backup to the project's log and state, and verify it.
 
-    A record in place that goes on from that of the backup is kept. Calls that it shows as carried out do not wait again.
+    A log in place that continues that of the backup is kept. Calls that it shows as executed do not wait again.
 
-    Raises `ConfigError` where a gateway runs, where something but private keys or such a record is kept already, where a key is another one
-    than the backup was taken with, and where the backup is not whole.
+    Raises `ConfigError` if a gateway runs, if there is other data than private keys or such a log, if a key differs from the one of the
+    backup, and if the backup is incomplete.
     """
     kept = _listed(folder)
     in_place = _refuse_where_something_is(settings, folder / _AUDIT)
@@ -148,7 +149,7 @@ def _listed(folder: Path) -> BackupContents:
         kept = msgspec.json.decode(path.read_bytes(), type=BackupContents)
     except FileNotFoundError:
         raise ConfigError(
-            "holds no whole backup", where=str(folder), suggestion="name the folder that `toolgen backup` wrote"
+            "contains no complete backup", where=str(folder), suggestion="name the folder that `toolgen backup` wrote"
         ) from None
     except msgspec.MsgspecError:
         raise ConfigError("is not what `toolgen backup` writes", where=str(path)) from None
@@ -157,12 +158,12 @@ def _listed(folder: Path) -> BackupContents:
         for part, _, rest in (name.partition("/") for name in kept.files)
     )
     if kept.format != _FORMAT or not known:
-        raise ConfigError("is of a kind that this toolgen does not know", where=str(path))
+        raise ConfigError("has a format that this version of toolgen does not support", where=str(path))
     return kept
 
 
 def _refuse_where_something_is(settings: Settings, backup: Path) -> bool:
-    """True if the record in place is kept. Raises `ConfigError` where anything else but private keys is there."""
+    """Return True if the log in place is kept. Raises `ConfigError` if there is anything else except private keys."""
     if is_written(settings.audit_dir):
         raise ConfigError("a gateway runs here", where=str(settings.audit_dir), suggestion="stop it first")
     keys = {path.name for path in key_files(settings.audit_dir)}
@@ -173,9 +174,9 @@ def _refuse_where_something_is(settings: Settings, backup: Path) -> bool:
         if directory == settings.audit_dir and goes_on_from(directory, backup):
             return True
         raise ConfigError(
-            f"is not empty ({found[0]} is there), and nothing is written over it",
+            f"is not empty ({found[0]} exists), and existing data is not overwritten",
             where=str(directory),
-            suggestion="move it away first; private keys may stay, and a record that goes on from that of the backup",
+            suggestion="move it away first; private keys may stay, and so may a log that continues that of the backup",
         )
     return False
 
@@ -197,7 +198,7 @@ def _keys_missing(settings: Settings, kept: BackupContents) -> tuple[str, ...]:
 
 @contextmanager
 def _staged(place: Path, source: Path) -> Iterator[Path]:
-    """A copy on the same file system as the place it is for, which is removed in the end with what was not moved."""
+    """Yield a copy on the same file system as its destination; what was not moved is removed at the end."""
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as made:
         folder = Path(made)

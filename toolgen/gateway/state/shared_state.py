@@ -1,4 +1,4 @@
-"""Storage of state that outlives a call: in the project's files and in this process or its parent, or in Redis, according to `state:`."""
+"""State that outlives a call: in the project's files and in this process or its parent, or in Redis, by `state:`."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ __all__ = [
     "tool_changes_of",
 ]
 
-UNCOUNTED = "what counts limits (Redis, or the process above the workers) cannot be reached"
+UNCOUNTED = "the counter of limits (Redis, or the supervisor process) cannot be reached"
 
 
 class WorkerSockets(Struct, frozen=True, kw_only=True):
-    """Sockets of one of several workers to the supervisor, as descriptors: for commands of MCP servers, and for counts of all workers.
-    None if these are in Redis."""
+    """Sockets of one of several workers to the supervisor, as descriptors: for commands of MCP servers, and for counts of all workers. None
+    if these are in Redis."""
 
     commands: int
     counts: int | None = None
@@ -101,7 +101,7 @@ class Shared(Struct, frozen=True, kw_only=True):
 
     @property
     def troubles(self) -> tuple[FaultLog, ...]:
-        """Possible faults of the shared state."""
+        """Return possible faults of the shared state."""
         return (self.pauses.trouble,) if isinstance(self.pauses, SharedPauses) else ()
 
     async def start(self, first: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -114,12 +114,12 @@ class Shared(Struct, frozen=True, kw_only=True):
             self._tasks.append(self.background.start("setting the clock by Redis", self.clock.run))
 
     def refusing(self, *, tolerant: bool, counted: bool, asks_history: bool) -> tuple[str, ...]:
-        """Why every call would be refused now: nobody knows what is paused, or what every call counts for cannot be counted; not for a
-        policy that is `tolerant` of that. `counted`: whether limits can be, or there are none. `asks_history`: whether a rule asks for
-        earlier calls, without which no call is decided, however tolerant the policy is."""
+        """Return the reason why every call would be refused now: pauses or limits cannot be read; a `tolerant` policy ignores that.
+        `counted`: limits can be counted, or there are none. `asks_history`: a rule uses earlier calls, without which no call is decided,
+        even under a tolerant policy."""
         pauses, unknown = self.pauses, ""
         if isinstance(pauses, SharedPauses) and pauses.stale and not (tolerant and pauses.known):
-            unknown = pauses.trouble.fault or "what is paused is not known yet"
+            unknown = pauses.trouble.fault or "pauses are not known yet"
         return (
             unknown,
             "" if counted or tolerant else UNCOUNTED,
@@ -128,7 +128,7 @@ class Shared(Struct, frozen=True, kw_only=True):
         )
 
     async def close(self) -> None:
-        """Lets go of everything."""
+        """Close all connections and files."""
         counted = (self.histories, self.turns, self.buckets, self.invocations, self.departures, self.grants, self.roles)
         others = (self.ledger, self.equal_calls, self.vault, self.tools, self.accepted, self.journal)
         places = (self.clock, self.pauses, *counted, *others)
@@ -198,7 +198,7 @@ def share(
 
 
 def _turns(settings: Settings, clock: Clock, background: Background, link: Link | None) -> TurnCounter | None:
-    """Counter of the turns of conversations; None if there is no turn limit."""
+    """Return the counter of the turns of conversations; None if there is no turn limit."""
     if settings.turn_limit == math.inf:
         return None
     limit = int(settings.turn_limit)
@@ -211,14 +211,14 @@ def pauses_of(settings: Settings) -> Pauses:
 
 
 def shared_pauses(settings: Settings, clock: Clock) -> SharedPauses | None:
-    """Pauses of all gateways that share a project's Redis; None without Redis."""
+    """Return the pauses of all gateways that share a project's Redis; None without Redis."""
     if settings.state is None:
         return None
     return SharedPauses(_link(settings.state), _sealing(settings), clock, pauses_of(settings))
 
 
 def shared_acceptance(settings: Settings) -> VersionedBox[Acceptance | None] | None:
-    """Policy files that an operator accepted last, for all gateways that share a project's Redis; None without Redis."""
+    """Return the policy files that an operator accepted last, for all gateways that share a project's Redis; None without Redis."""
     if settings.state is None:
         return None
     kind, what = Acceptance | None, "which policy files were accepted"
@@ -226,21 +226,21 @@ def shared_acceptance(settings: Settings) -> VersionedBox[Acceptance | None] | N
 
 
 def tool_changes_of(settings: Settings) -> ToolChangesStore:
-    """Which tools were added and removed while gateways ran; nothing is opened yet."""
+    """Return the store of tools that were added and removed at run time; nothing is opened yet."""
     if settings.state is None:
         return FileChanges(settings.state_dir / "tools.json")
     return RedisChanges(_link(settings.state), _sealing(settings))
 
 
 def outbox_of(settings: Settings, clock: Clock) -> Outbox:
-    """Store of messages to webhooks until they are delivered; nothing is opened yet."""
+    """Return the store of messages to webhooks until they are delivered; nothing is opened yet."""
     if settings.state is None:
         return SqliteOutbox(settings.state_dir / "notify.db", clock)
     return RedisOutbox(_link(settings.state), cache(_sealing(settings)), tuple(settings.notify.webhooks))
 
 
 def account_rows(settings: Settings, clock: Clock) -> AccountRows:
-    """Storage of the accounts that people link; nothing is opened yet."""
+    """Return the storage of the accounts that people link; nothing is opened yet."""
     if settings.state is None:
         return SqliteAccountRows(settings.state_dir / "accounts.db", clock)
     return RedisAccountRows(_link(settings.state))
@@ -254,7 +254,7 @@ def sign_in_rows(settings: Settings, clock: Clock) -> SignInRows:
 
 
 def seal_file(settings: Settings) -> Path:
-    """Path of the key that seals a project's data in Redis: beside that of the audit log."""
+    """Return the path of the key that seals a project's data in Redis: beside that of the audit log."""
     return settings.audit_dir / "seal.key"
 
 

@@ -1,1 +1,1 @@
-"""Finding tools by words and by meaning."""
+"""Search for tools by words and by meaning."""

@@ -1,4 +1,4 @@
-"""Action of a tool: what it does, to what, by its name and, of an HTTP tool, also by its method and path."""
+"""Action of a tool: its verb and its objects, from its name and, for an HTTP tool, also from its method and path."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DEPRECATED: Final = re.compile(
     r"|\bthis (?:\w+ )?(?:endpoint|operation|field|method|api|route|query|mutation) (?:is|has been) deprecated",
     re.IGNORECASE,
 )
-# Members of an object that is a page of a list, beside the list itself.
+# Members of a page object beside its list.
 _PAGED: Final = re.compile(r"total|count|next|more|cursor|page|offset", re.IGNORECASE)
 _MAX_PARAMETERS: Final = 200
 _MAX_NAME: Final = 200
-_MAX_TEXT: Final = 4_000  # of a title and a description
+_MAX_TEXT: Final = 4_000  # characters of a title and a description that are read
 _MAX_REFERENCES: Final = 8
 
 
@@ -36,7 +36,7 @@ class ToolAction(Struct, frozen=True, kw_only=True):
 
     `effect` is None if it is unknown. `objects` are the terms of the things it acts on, `nouns` all those of its name, `arguments` the
     names of its arguments as terms, `required` the number of required arguments. `own`: it acts on the caller's own things. `head` is the
-    last term of its objects, which says what they are: of an issue's milestone, the milestone.
+    last term of its objects, their main noun: for an issue's milestone, the milestone.
     """
 
     verb: Verb = ""
@@ -52,13 +52,13 @@ class ToolAction(Struct, frozen=True, kw_only=True):
 
 
 NO_ACTION: Final = ToolAction()
-"""The action of what says nothing of it."""
+"""Action of a tool whose name and request show none."""
 
 _actions_by_digest: dict[str, ToolAction] = {}
 
 
 def action_of(tool: Tool) -> ToolAction:
-    """The action of a tool, read once for each digest."""
+    """Return the action of a tool, computed once for each digest."""
     known = _actions_by_digest.get(tool.digest) if tool.digest else None
     if known is not None:
         return known
@@ -131,13 +131,14 @@ def _dealt_with(method: str, segments: Sequence[str]) -> str:
 
 
 def _acting(segment: str) -> Verb:
-    """The class of the verb that a segment of a path begins with; "" for a noun."""
+    """Return the class of the verb that a segment of a path begins with; "" for a noun."""
     first = next(split_words(segment.partition(":")[2] or segment), "")
     return class_of(first) if first in bases() else ""
 
 
 def _of_shape(method: str, segments: Sequence[str], output: Mapping[str, Any] | None) -> Verb:
-    """The class of an HTTP request: POST to a collection creates, to one of it updates; with a verb behind it, it does that."""
+    """Return the class of an HTTP request by its form: POST to a collection creates, to an item updates; a verb at the end of the path
+    decides."""
     last = segments[-1] if segments else ""
     one = "{" in last
     verb: Verb = "" if one else _acting(last)
@@ -156,7 +157,7 @@ def _of_shape(method: str, segments: Sequence[str], output: Mapping[str, Any] | 
 
 
 def _is_list(schema: Mapping[str, Any] | None) -> bool:
-    """True for the schema of a list, or of an object that is a page of one."""
+    """Return True for the schema of a list, or of an object that is a page of one."""
     if schema is None:
         return False
     at = _resolved(schema, schema)

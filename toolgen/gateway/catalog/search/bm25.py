@@ -24,32 +24,33 @@ from toolgen.model.tool import Tool
 __all__ = ["MAX_QUERY_LENGTH", "RankedTool", "ToolIndex"]
 
 MAX_QUERY_LENGTH = 10_000
-"""How many characters a query may have."""
+"""Maximum number of characters of a query."""
 _MAX_TERMS = 256
-_MAX_TEXT_LENGTH = 20_000  # of one field of one tool; a description is bounded long before that
+_MAX_TEXT_LENGTH = 20_000  # maximum characters of one field of one tool; descriptions are bounded long before that
 _MAX_PARAMETERS = 500
 _MAX_LISTED = 20  # values of one parameter
 _MAX_DEPTH = 1  # levels of objects within arguments
 
-# BM25F (Robertson and Zaragoza 2009, section 3.6). Chosen by reason and looked at on several labelled sets (`python -m bench.search`),
-# on all of which the neighbouring values do about as well: a word of the name says more than one of the description, a parameter's less.
+# Weights of BM25F (Robertson and Zaragoza 2009, section 3.6). Chosen by reasoning and checked on several labelled sets (`python -m
+# bench.search`), on all of which neighbouring values do about as well: a word of the name weighs more than one of the description, and a
+# parameter's weighs less.
 _FIELDS = ("name", "title", "text", "parameters", "source")
 _WEIGHTS = (2.0, 1.0, 1.0, 0.75, 0.5)
 _LENGTH = (0.5, 0.5, 0.75, 0.5, 0.0)
 _SATURATION = 1.2
-_COVERAGE = 0.5  # what a name adds when the query holds all of it
-_SOURCE = 0.3  # what a source adds to its tools when it fits best of all
-_NAMED = 1.5  # what the tools of a source count that a query names
-_AHEAD = 3  # the hits that nothing comes before which they only lead to
-_FITTED = 200  # the hits that are held against the intent of a query
-_JUDGED = 50  # the hits that sources are judged by
-_RELATED = 0.25  # what a word counts that stands for another: fetch for get
-_CALLED = 0.5  # what tools are called that do what a verb of the request says: create for open
-_BROADER = 0.5  # and one that is more general: person for actor
+_COVERAGE = 0.5  # bonus of a name if the query contains all of it
+_SOURCE = 0.3  # bonus of the tools of a source that fits best
+_NAMED = 1.5  # factor for the tools of a source that the query names
+_AHEAD = 3  # number of best hits that related tools never precede
+_FITTED = 200  # number of hits whose actions are compared with the intent of a query
+_JUDGED = 50  # number of hits that determine the fit of a source
+_RELATED = 0.25  # weight of a synonym: fetch for get
+_CALLED = 0.5  # weight of the verb that names use for a verb of the request: create for open
+_BROADER = 0.5  # weight of a more general word: person for actor
 
 
 class RankedTool(Struct, frozen=True):
-    """A tool that fits. Scores compare hits of one search, and nothing else."""
+    """Tool that matches. Scores are only comparable within one search."""
 
     id: str
     score: float
@@ -64,10 +65,10 @@ class _IndexedText(Struct, frozen=True):
 
 
 class ToolIndex:
-    """A searchable set of tools. What is added can be found at once, and what is removed cannot; nothing is rebuilt.
+    """Searchable set of tools. Added tools can be found at once, removed ones cannot; nothing is rebuilt.
 
-    The scores follow from the tools in the index and the query alone, whatever the order in which the tools came: an index of what a
-    principal may see says nothing about anything else.
+    The scores depend only on the tools in the index and the query, not on the order of additions: an index of what a principal may see
+    reveals nothing else.
     """
 
     def __init__(self, tools: Manifest | Iterable[Tool] = ()) -> None:
@@ -76,17 +77,17 @@ class ToolIndex:
         self._actions: dict[str, ToolAction] = {}
         self._postings: dict[str, dict[str, None]] = {}
         self._lengths = [0] * len(_FIELDS)
-        # What a term adds to each tool that has it, for as long as the tools stay the same; filled by the searches that ask for it.
+        # Weight of each term in each tool that has it, while the tools stay the same; filled on demand by searches.
         self._weighted: dict[str, list[tuple[str, float]]] = {}
         self._rarities: dict[str, float] = {}
-        self._names: dict[str, float] = {}  # how much the whole of a tool's name says
+        self._names: dict[str, float] = {}  # total weight of a tool's name
         for tool in tools.tools.values() if isinstance(tools, Manifest) else tools:
             self.add(tool)
         self._graph.prepare()
 
     @classmethod
     def from_texts(cls, texts: Iterable[tuple[str, str, str, Sequence[str]]]) -> Self:
-        """An index of anything that has an id, a name, a text and the names of its parameters."""
+        """Create an index of objects with an id, a name, a text and the names of their parameters."""
         index = cls()
         for id_, name, text, parameters in texts:
             index.add_text(id_, name, text, parameters)
@@ -99,18 +100,18 @@ class ToolIndex:
         return id_ in self._documents
 
     def add(self, tool: Tool) -> None:
-        """Adds a tool under its name, or puts it in the place of the one that had it."""
+        """Add a tool under its name; it replaces one with the same name."""
         local = tool.name.removeprefix(f"{tool.source}__")
         document = _read(local, tool.title, tool.description, _parameters(tool.input_schema), tool.source)
         self._put(tool.name, document, role_of(tool), action_of(tool))
 
     def add_text(self, id_: str, name: str, text: str, parameters: Sequence[str] = ()) -> None:
-        """Adds what is no `Tool`."""
+        """Add an object that is not a `Tool`."""
         given = tuple(parameters)
         self._put(id_, _read(name, "", text, given, ""), role_of_text(id_, name, text, given))
 
     def remove(self, id_: str) -> None:
-        """Takes a tool out; an id that is not there is no error."""
+        """Remove a tool; an unknown id is no error."""
         document = self._documents.pop(id_, None)
         if document is None:
             return
@@ -124,8 +125,8 @@ class ToolIndex:
         self._changed(document, -1)
 
     def search(self, query: str, limit: int = 10) -> list[RankedTool]:
-        """The tools that fit best, best first, ties in the order of their ids. What shares no word with the query is left out, unless a hit
-        leads to it.
+        """Return the best tools, best first, equal scores in the order of their ids. Tools without any word of the query are left out,
+        unless a hit leads to them.
 
         Raises `ValueError` for a query longer than `MAX_QUERY_LENGTH`.
         """
@@ -142,7 +143,7 @@ class ToolIndex:
                 scores[id_] = scores.get(id_, 0.0) + weight * worth
         if limit < 1 or not scores:
             return {}
-        # A name and a source add at most so much, so a tool that scores further below the last that will be shown cannot come up.
+        # The bonuses of a name and a source are bounded, so a tool whose score is further below the last shown one cannot be shown.
         least = heapq.nlargest(max(limit, _JUDGED), scores.values())[-1] / (1 + _COVERAGE) / (1 + _SOURCE) / MOST_FIT
         return {
             id_: score * (1 + _COVERAGE * self._coverage(id_, asked)) for id_, score in scores.items() if score >= least
@@ -169,14 +170,14 @@ class ToolIndex:
         ]
 
     def expanded(self, scores: dict[str, float], query: str, limit: int) -> list[RankedTool]:
-        """The best of these, and what the best of them lead to, best first; ties in the order of their ids."""
+        """Return the best of these and the tools that the best lead to, best first; equal scores in the order of their ids."""
         graph = self._graph
         sources = graph.sources(heapq.nlargest(_JUDGED, ((score, id_) for id_, score in scores.items())))
         if sources:
             scores = {id_: score * (1 + _SOURCE * sources.get(graph.source(id_), 0.0)) for id_, score in scores.items()}
         scores = self._fitting(scores, query)
         best = _first(scores, EXPANDED)
-        # A step before comes behind the tools that do what is asked for: those come with their schemas.
+        # A preceding step is ranked after the tools that do the task: those come with their schemas.
         simple = len(best) >= _AHEAD and intent_of(query).simple and self._actions[best[0].id] is not NO_ACTION
         most = best[_AHEAD - 1].score if simple else math.inf
         for id_, score in graph.related([(hit.id, hit.score) for hit in best], query).items():
@@ -184,7 +185,7 @@ class ToolIndex:
         return self._led(_first(scores, max(limit, EXPANDED)), query)[:limit]
 
     def _fitting(self, scores: Mapping[str, float], query: str) -> dict[str, float]:
-        """The scores of the best, with what their actions have to do with the intent of the query."""
+        """Return the scores of the best, adjusted by how their actions match the intent of the query."""
         intent = intent_of(query)
         best = heapq.nlargest(_FITTED, scores, key=scores.__getitem__) if len(scores) > _FITTED else scores
         named = self._graph.named(intent.said) if intent.simple else ()
@@ -196,7 +197,7 @@ class ToolIndex:
         return found
 
     def _led(self, hits: list[RankedTool], query: str) -> list[RankedTool]:
-        """The hits, led by one whose effect is what is asked for, where there is one: a request to read never leads to a deletion."""
+        """Return the hits, led by one with the requested effect, if there is one: a request to read never leads to a deletion."""
         intent = intent_of(query)
         place = next((at for at, hit in enumerate(hits) if allowed(intent, self._actions[hit.id])), 0)
         return [hits[place], *hits[:place], *hits[place + 1 :]] if place else hits
@@ -217,7 +218,7 @@ class ToolIndex:
         self._names.clear()
 
     def _asked(self, query: str) -> dict[str, float]:
-        """The terms of a query that some tool has, with how much each counts: repeating a word says less each time."""
+        """Return the terms of a query that some tool has, each with its weight: repetitions of a word weigh less."""
         words = query_words(query)
         asked = {term: math.sqrt(count) for term, count in Counter(stems(words)).items() if term in self._postings}
         for term in joined(words):
@@ -227,7 +228,7 @@ class ToolIndex:
             for other in related(term):
                 if other in self._postings:
                     asked.setdefault(other, _RELATED)
-        for term in _of_names(intent_of(query)) if asked else ():  # a verb alone says of no tool that it is meant
+        for term in _of_names(intent_of(query)) if asked else ():  # a verb alone selects no tool
             if term in self._postings:
                 asked.setdefault(term, _CALLED)
         for term in broader(query):
@@ -249,7 +250,7 @@ class ToolIndex:
         return found
 
     def _rarity(self, term: str) -> float:
-        """The inverse document frequency, in the form that is never negative."""
+        """Return the inverse document frequency, in the form that is never negative."""
         rarity = self._rarities.get(term)
         if rarity is None:
             having = len(self._postings.get(term, ()))
@@ -272,7 +273,7 @@ def _first(scores: Mapping[str, float], limit: int) -> list[RankedTool]:
 
 
 def _of_names(intent: Intent) -> Iterator[str]:
-    """The verb that names have for making something, where a request says it in another word: file, open, publish."""
+    """Return the verb that names use for creating something, if a request uses another word: file, open, publish."""
     if intent.simple and intent.verbs == {"create"} and intent.acts.isdisjoint(called("create")):
         yield from stems(["create"])
 
@@ -286,7 +287,7 @@ def _saturated(document: _IndexedText, term: str, scales: list[tuple[float, floa
     return amount / (_SATURATION + amount)
 
 
-# Indexes of several principals hold the same tools: each is read once. What is kept depends on these texts alone.
+# Indexes of several principals contain the same tools: each is read once. The cache depends on these texts only.
 @lru_cache(maxsize=8_192)
 def _read(name: str, title: str, text: str, parameters: tuple[str, ...], source: str) -> _IndexedText:
     fields = (name, title, text, " ".join(parameters[:_MAX_PARAMETERS]), source)

@@ -1,4 +1,4 @@
-"""Fitness of a tool for a request: how its action goes together with the intent."""
+"""Fitness of a tool for a request: a comparison of its action with the intent."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from toolgen.model.tool import Effect
 
 __all__ = ["MOST_FIT", "allowed", "fit"]
 
-# How much of a score follows from the intent. Chosen by the even queries of `bench.agents`; neighbouring values do about as well.
-_AGAINST: Final = 0.45  # a tool that reads, where something is to be changed, or the other way round
-_HARMFUL: Final = 0.3  # a destructive tool where nothing of the kind was asked for
+# Influence of the intent on a score. Chosen by the even queries of `bench.agents`; neighbouring values do about as well.
+_AGAINST: Final = 0.45  # read-only tool for a request to change something, or vice versa
+_HARMFUL: Final = 0.3  # destructive tool for a request without such a verb
 _SAME_VERB: Final = 0.2
 _OTHER_VERB: Final = -0.1
-_OBJECT: Final = 0.7  # the same thing is dealt with, and nothing else
+_OBJECT: Final = 0.7  # the objects are the same
 _EXACT: Final = 0.35  # and the verb is the same
-_ACT: Final = 0.3  # its name has the very verb
-_ARGUMENT: Final = 0.25  # all words of an argument's name are said; and as much for each word more than two
-_PUT: Final = 0.5  # what is changed has an argument for what it is put to: an issue to a milestone
-_TARGET: Final = 0.6  # it deals with what something is put to, and not with that
-_IDENTIFIED: Final = 1.5  # and it is said as it is written
-_ALONE: Final = 4.0  # and nothing else is said
-_OWNER: Final = 0.2  # the caller's own is asked for, and dealt with
+_ACT: Final = 0.3  # its name has the exact verb
+_ARGUMENT: Final = 0.25  # all words of an argument's name are in the request; and as much for each word more than two
+_PUT: Final = 0.5  # the changed thing has an argument for its target: an issue for a milestone
+_TARGET: Final = 0.6  # its object is the target, and not the changed thing
+_IDENTIFIED: Final = 1.5  # and it is in the request literally
+_ALONE: Final = 4.0  # and nothing else is in the request
+_OWNER: Final = 0.2  # the request is about the caller's own things, and so is the tool
 _OBSOLETE: Final = 0.6
-_ANOTHER: Final = 0.5  # nothing of what is to be changed is in its name
-_REQUIRED: Final = 0.2  # less for each other argument that has to be given, of five at most
+_ANOTHER: Final = 0.5  # its name has none of the things to be changed
+_REQUIRED: Final = 0.2  # deduction for each other required argument, of at most five
 _WHOLE: Final = 0.99
 
 MOST_FIT: Final = 2.0
-"""How far a tool that fits may come up: what is further below is not looked at."""
+"""Maximum rise of a tool that fits: tools further below are not compared."""
 
 Rarity: TypeAlias = Callable[[str], float]
 
@@ -63,7 +63,7 @@ def fit(intent: Intent, action: ToolAction, rarity: Rarity) -> float:
 
 
 def allowed(intent: Intent, action: ToolAction) -> bool:
-    """False for a tool whose effect is not what a request asks for."""
+    """Return False for a tool whose effect the request does not want."""
     if intent.writes is None or action.effect is None:
         return True
     if not intent.writes:
@@ -78,7 +78,7 @@ def _share(intent: Intent, action: ToolAction, rarity: Rarity) -> float:
     both = intent.objects & action.objects
     if not both:
         return 0.0
-    # What the request says beside its object is no fault of the tool that has it in its name, too.
+    # Further words of the request do not count against a tool that has them in its name.
     whole = sum(map(rarity, intent.objects | (action.objects - intent.others - intent.acts)))
     return sum(map(rarity, both)) / whole if whole else 0.0
 
@@ -92,7 +92,7 @@ def _identified(intent: Intent, action: ToolAction) -> float:
 
 
 def _by_arguments(intent: Intent, action: ToolAction, *, whole: bool) -> float:
-    """Return the score that a tool gains by arguments that the request names. `whole`: it deals with just what is asked about."""
+    """Return the score that a tool gains by arguments that the request names. `whole`: its objects are exactly those of the request."""
     found = 0.0
     for name in action.arguments:
         if len(name) > 1:

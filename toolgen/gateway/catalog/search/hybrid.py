@@ -41,7 +41,7 @@ _KEY = hashlib.sha256().digest_size
 
 
 class Encoder(Protocol):
-    """Rows of length one, whose products say how near two texts are."""
+    """Encoder of texts: it returns rows of length one, whose products are similarities of texts."""
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Encoder(Protocol):
 class Meanings:
     """Cached encoder of recurring texts: descriptions of tools, never requests. For one thread.
 
-    The file holds digests of texts and their rows, for one encoder. A file of another encoder, or an incomplete one, is not used. If it
+    The file has digests of texts and their rows, for one encoder. A file of another encoder, or an incomplete one, is not used. If it
     cannot be written, the cache works without it.
     """
 
@@ -65,17 +65,17 @@ class Meanings:
         self._path = path
         self._head = hashlib.sha256(f"meanings 1 {encoder.name}".encode()).digest()
         self._rows: dict[bytes, Matrix] = {}
-        self._met: dict[bytes, None] = {}  # since it was made
+        self._met: dict[bytes, None] = {}  # encoded since creation
         self._read()
         self._written = set(self._rows)
 
     @property
     def name(self) -> str:
-        """Its encoder's."""
+        """Return the name of its encoder."""
         return self._encoder.name
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """A row for each text: of those that were not met before, the encoder's."""
+        """Return a row for each text; new texts are encoded."""
         keys = [_digest(text) for text in texts]
         self._met.update(dict.fromkeys(keys))
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._rows}
@@ -88,7 +88,7 @@ class Meanings:
         return len({key for text in texts if (key := _digest(text)) not in self._rows})
 
     def keep(self) -> None:
-        """Writes the file again, with the texts that were met and no others, if it does not have them all."""
+        """Write the file with exactly the texts that were used, if it does not have them all."""
         if self._met.keys() <= self._written:
             return
         body = b"".join(key + self._rows[key].tobytes() for key in list(self._met)[:_MAX_KEPT])
@@ -125,21 +125,21 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "replace")).digest()
 
 
-# How much of a score is meaning. With .4 to .5 every labelled set does as well as with words alone, or better (`python -m bench.search
-# --hybrid`, `python -m bench.agents --hybrid`). Requests for one thing in few words gain less, as their words are those of names, and
-# requests of several parts more, as each part finds its tool.
+# Share of meaning in a score. With .4 to .5 every labelled set does as well as with words alone, or better (`python -m bench.search
+# --hybrid`, `python -m bench.agents --hybrid`). Requests for one thing in few words gain less, because their words are those of names, and
+# requests of several parts more, because each part finds its tool.
 _MEANING = 0.5
 _MEANING_SIMPLE = 0.4
 _MEANING_PARTS = 0.6
-_KEPT_FIRST = 5  # of the hits by words alone, which stay among the hits: a third of these at most
+_KEPT_FIRST = 5  # share of the hits by words alone that stay among the hits, at most a third of these
 _RANKED = 10  # hits, of which fewer are shown where fewer are asked for
 _FRONT = 3  # of the hits, among which the best by words are
 _IN_FRONT = 2  # of those
-_SAID = 0.5  # of what a request says: a tool that has as much is first if it is the best by words
-_HINTED = 0.1  # of what a request says, at least, in its own words
-_AHEAD = 0.2  # of its score, by which the best by words is ahead of the next where it is first
-_PART = 0.5  # how much of meaning is that of the nearest part, where a request asks for several things
-_MAX_TEXT_LENGTH = 2_000  # of which the encoder reads the first 128 tokens
+_SAID = 0.5  # share of the request's words that makes the best tool by words the first
+_HINTED = 0.1  # minimum share of the request's words, in its own words
+_AHEAD = 0.2  # share of its score by which the best by words is ahead of the next if it becomes first
+_PART = 0.5  # share of the nearest part in the meaning of a request for several things
+_MAX_TEXT_LENGTH = 2_000  # characters of a text; the encoder reads its first 128 tokens
 
 
 def meant_by(tool: Tool) -> str:
@@ -159,33 +159,33 @@ class HybridIndex:
         self._kept = kept or encoder
         self._words = ToolIndex()
         self._rows: dict[str, Matrix] = {}
-        self._together: Matrix | None = None  # the rows, one below the other, for as long as they stay the same
+        self._together: Matrix | None = None  # matrix of the rows, while they stay the same
         self.add(*tools)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, *tools: Tool) -> None:
-        """Adds tools under their names, or puts them in the place of those that had them."""
+        """Add tools under their names; they replace those with the same names."""
         for tool in tools:
             self._words.add(tool)
         self._encode([(tool.name, meant_by(tool)) for tool in tools])
 
     def add_texts(self, texts: Iterable[tuple[str, str, str, Sequence[str]]]) -> None:
-        """Adds what is no `Tool`: id, name, text and the names of parameters."""
+        """Add objects that are not a `Tool`: id, name, text and the names of parameters."""
         known = list(texts)
         for id_, name, text, parameters in known:
             self._words.add_text(id_, name, text, parameters)
         self._encode([(id_, f"{name}: {text}"[:_MAX_TEXT_LENGTH]) for id_, name, text, _ in known])
 
     def remove(self, id_: str) -> None:
-        """Takes a tool out; an id that is not there is no error."""
+        """Remove a tool; an unknown id is no error."""
         self._words.remove(id_)
         self._rows.pop(id_, None)
         self._together = None
 
     def search(self, query: str, limit: int = 10) -> list[RankedTool]:
-        """The tools that fit best, best first, ties in the order of their ids. Raises `ValueError` as `ToolIndex.search` does."""
+        """Return the best tools, best first, equal scores in the order of their ids. Raises `ValueError` as `ToolIndex.search` does."""
         said = self._words.scored(query, len(self._rows))
         if limit < 1 or not self._rows:
             return []
@@ -195,16 +195,16 @@ class HybridIndex:
             id_: (1 - meaning) * said.get(id_, 0.0) / most + meaning * one
             for id_, one in zip(self._rows, self._near(query[:_MAX_TEXT_LENGTH]), strict=True)
         }
-        # Fewer hits are the first of these, so that a tool does not move with the number that is asked for.
+        # Fewer hits are the first of these, so that a tool's rank does not depend on the requested number.
         most_shown = max(limit, _RANKED)
         hits = self._words.expanded(scores, query, most_shown)
         first = self._words.search(query, _KEPT_FIRST) if hits else []
         return self._led_by_words(_with_first(hits, first, most_shown), first, query)[:limit]
 
     def _led_by_words(self, hits: list[RankedTool], first: Sequence[RankedTool], query: str) -> list[RankedTool]:
-        """The hits, with the best two by words among the first three, and the best of them first where words are certain of it.
+        """Return the hits with the best two by words among the first three, and the best of them first if words are certain of it.
 
-        That is where it has half of what a request says, or is far ahead of the next. Scores stay with their places.
+        That is the case if it has half of the request's words, or is far ahead of the next. Scores stay with their places.
         """
         ids = [hit.id for hit in hits]
         missing = [hit.id for hit in first[:_IN_FRONT] if hit.id not in ids[:_FRONT]]
@@ -242,7 +242,7 @@ class HybridIndex:
 
 
 def _with_first(hits: list[RankedTool], first: Sequence[RankedTool], limit: int) -> list[RankedTool]:
-    """The hits, the last of them those that are the best by words alone, where these are not among them."""
+    """Return the hits; the last of them are replaced by the best by words alone, if these are missing."""
     shown = {hit.id for hit in hits}
     missing = [hit.id for hit in first if hit.id not in shown][: limit // 3]
     if not missing or len(hits) < limit:
@@ -258,7 +258,7 @@ def _ahead(first: Sequence[RankedTool]) -> float:
 
 T = TypeVar("T")
 _MAX_WAITING = 8
-_AT_ONCE = 8  # tools, of 10 to 30 ms of CPU each
+_AT_ONCE = 8  # maximum tools that are read in one step, of 10 to 30 ms of CPU each
 _logger = logging.getLogger(__name__)
 
 
@@ -278,9 +278,9 @@ def index_of(settings: Settings, tools: Iterable[Tool]) -> HybridIndex | None:
 
 
 def keep_vectors(settings: Settings, tools: Sequence[Tool], progress: Callable[[int, int], None]) -> int:
-    """Compute the vectors of the tools' texts that are not kept yet, and keep them for gateways; return their number. Raises `ConfigError`.
+    """Compute the missing vectors of the tools' texts and store them for gateways; return their number. Raises `ConfigError`.
 
-    `progress` is told how many of how many tools are done.
+    `progress` gets the number of finished tools and their total.
     """
     _, kept = _loaded(settings)
     texts = [meant_by(tool) for tool in tools]
@@ -305,10 +305,11 @@ def _loaded(settings: Settings) -> tuple[MiniLM, Meanings]:
 
 
 class SemanticSearch:
-    """Finds tools by words and meaning, once every tool's text is read, which a thousand take half a minute for the first time.
+    """Search for tools by words and meaning, once every tool's text is encoded, which takes half a minute for a thousand tools the first
+    time.
 
-    Until then, and while too many ask at once, `search` leaves it to words alone: one thread is all that searching ever takes. What another
-    catalog has that was not read is read when that comes into force.
+    Until then, and while too many searches wait, only words are used: searching takes at most one thread. New texts of another catalog are
+    encoded when it comes into force.
     """
 
     def __init__(self, settings: Settings, manifest: Manifest) -> None:
@@ -322,11 +323,11 @@ class SemanticSearch:
         self.read = asyncio.Event()
 
     async def open(self) -> None:
-        """Loads the model. Raises `ConfigError` where it is not installed or cannot be read."""
+        """Load the model. Raises `ConfigError` if it is not installed or cannot be read."""
         self._encoder, self._kept = await self._run(lambda: _loaded(self._settings))
 
     def start(self) -> None:
-        """Begins to read the tools, once it is open."""
+        """Start encoding the tools, after `open`."""
         assert self._kept is not None  # noqa: S101 - it is open
         if self._reading is not None:
             self._reading.cancel()
@@ -340,20 +341,20 @@ class SemanticSearch:
             self.start()
 
     async def close(self) -> None:
-        """Ends the thread."""
+        """End the thread."""
         if self._reading is not None:
             await cancel(self._reading)
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
 
     async def index(self, catalog: tuple[Tool, ...]) -> HybridIndex | None:
-        """An index of these tools; None as long as words alone have to do."""
+        """Return an index of these tools; None while only words are used."""
         encoder, kept = self._encoder, self._kept
         if not self.read.is_set() or encoder is None or self._waiting >= _MAX_WAITING:
             return None
         return await self._run(lambda: HybridIndex(encoder, catalog, kept=kept))
 
     async def search(self, index: HybridIndex, query: str, limit: int) -> list[RankedTool] | None:
-        """The tools that fit best; None where too many wait."""
+        """Return the best tools; None if too many searches wait."""
         if self._waiting >= _MAX_WAITING:
             return None
         return await self._run(lambda: index.search(query, limit))
@@ -378,7 +379,7 @@ class SemanticSearch:
             if new:
                 _logger.info("searching by words and meaning")
         except Exception as error:  # noqa: BLE001 - whatever a model's libraries raise
-            message = "what the tools mean cannot be read, so they are searched by words alone: %s"
+            message = "the texts of the tools cannot be encoded, so they are searched by words alone: %s"
             _logger.error(message, place_of(error))  # noqa: TRY400 - its text may quote anything
             return
         self.read.set()

@@ -1,7 +1,7 @@
-"""Intent of a request: what is to be done, to what, and whether anything changes by it.
+"""Intent of a request: the action, its objects, and whether it changes anything.
 
-"Create an issue" asks for something to be made, so no tool that only reads is the answer to it; "list my orders" asks for a list, so
-nothing that deletes is.
+"Create an issue" asks for something to be made, so a read-only tool is no answer to it; "list my orders" asks for a list, so a tool that
+deletes is none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SPLIT: Final = re.compile(r"[.;!?]\s+|,\s*|\s+(?:and|then)\s+(?=\w+\s)")
 _IDENTIFIER: Final = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+\b|\b[a-z]+(?:[A-Z][a-z0-9]+)+\b")
 _MAX_QUERY: Final = 1_000
 _MAX_CLAUSES: Final = 8
-_MAX_SIMPLE: Final = 10  # words of a request that asks for one thing
+_MAX_SIMPLE: Final = 10  # maximum words of a request for one thing
 
 
 class Intent(Struct, frozen=True, kw_only=True):
@@ -54,13 +54,13 @@ class Intent(Struct, frozen=True, kw_only=True):
 
     @property
     def deletes(self) -> bool:
-        """True if something is to be deleted or ended."""
+        """Return True if the request wants to delete or end something."""
         return not self.verbs.isdisjoint(("delete", "end"))
 
 
 @lru_cache(maxsize=256)
 def intent_of(query: str) -> Intent:
-    """The intent of a request."""
+    """Return the intent of a request."""
     query = spelt_out(query[:_MAX_QUERY])
     clauses = [one for one in (list(split_words(part)) for part in _SPLIT.split(query)) if one][:_MAX_CLAUSES]
     verbs: set[Verb] = set()
@@ -99,9 +99,9 @@ def intent_of(query: str) -> Intent:
 
 
 def _verb_of(words: Sequence[str]) -> tuple[int | None, Verb]:
-    """The place and class of the verb of a clause: its first word, or the second in the third person (the buyer accepts an offer).
+    """Return the place and class of the verb of a clause: its first word, or the second in the third person (the buyer accepts an offer).
 
-    A first word before a determiner is an order, whatever it says: refund a charge.
+    A first word before a determiner is always a verb: refund a charge.
     """
     first = words[0]
     ordered = len(words) > 1 and words[1] in _DETERMINERS

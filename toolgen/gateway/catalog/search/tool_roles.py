@@ -1,7 +1,7 @@
 """Resources that a tool needs and gives, read from its schemas and its path or, if there are none, from names.
 
-A tool that asks for `movie_id` needs a movie. A tool that searches or lists movies without asking for one gives movies, and so does a
-tool whose answers have objects of that name with identifiers in them. Nothing is specific to an API.
+A tool that asks for `movie_id` needs a movie. A tool that searches or lists movies without asking for one gives movies, and so does a tool
+whose answers have objects of that name with identifiers in them. Nothing here is specific to an API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Resource", "ToolRole", "role_of", "role_of_text", "source_of"]
 
 Resource: TypeAlias = tuple[str, ...]  # the terms of its name
 
-# The last word of a parameter that takes an identifier, words that make it a credential, and words of one that takes text.
+# The last word of a parameter for an identifier, words that make it a credential, and words of one for text.
 _ID: Final = word_set("id ids identifier identifiers uuid guid slug handle code codes key sku uri uris number")
 _CREDENTIAL: Final = word_set("access api app auth client idempotency license secret session token")
 _TEXT: Final = word_set("query q search keyword keywords term terms text name title phrase")
@@ -32,17 +32,17 @@ _LOGIN: Final = word_set("username login screenname")
 
 @cache
 def _stemmed(words: str) -> frozenset[str]:
-    """The stems of words. Asked when it is first needed: the library of stemmers takes longer to import than the rest of searching."""
+    """Return the stems of words, on first use: the stemmer library takes longer to import than all other search modules."""
     return frozenset(stems(words.split()))
 
 
 _SEARCH: Final = "search find query lookup"
-# Verbs that change something: these wherever they stand in a name, those only where it begins with them, as a post is also a noun.
+# Verbs that change something: the first list anywhere in a name, the second only at its beginning, because a post is also a noun.
 _CHANGE: Final = (
     "add cancel create delete disable edit enable insert modify remove rename replace revoke save send update upload"
 )
 _COMMAND: Final = "archive assign mark move patch pause play post put register set skip start stop transfer"
-# What else of a name is no resource.
+# Other words of a name that are not resources.
 _OTHER: Final = f"""{_SEARCH} {_CHANGE} all api browse by check data detail details discover fetch for from get id identifier in information
     item items latest list new of popular read resource result results retrieve several show to v1 v2 v3 view with"""
 _CALLER: Final = word_set("me my myself self whoami viewer authenticated current")
@@ -50,16 +50,16 @@ _PEOPLE: Final = "user account owner member profile login person"
 _CALLER_PATHS: Final = word_set("me self user account profile whoami viewer")
 _CALLERS: Final = " ".join((_PEOPLE, *sorted(_CALLER)))
 _DEFINITION: Final = re.compile(r"#/(?:\$defs|definitions|components/schemas)/([^/]+)\Z")
-_MAX_DEPTH: Final = 2  # levels of an answer, or of arguments, that are read
+_MAX_DEPTH: Final = 2  # maximum levels of an answer, or of arguments, that are read
 _MAX_NODES: Final = 300
 _MAX_PARAMETERS: Final = 500
-_MAX_OWNERS: Final = 3  # of an id of which nothing says whose it is
+_MAX_OWNERS: Final = 3  # weight of an id with an unknown owner
 _MAX_NAME: Final = 200
-_MAX_TEXT: Final = 2_000  # of the description of a tool that searches
-_BY_ANSWER: Final = 0.2  # how much of a name it is worth that answers have such identifiers
-_OPTIONAL: Final = 0.5  # how certainly an optional identifier is needed
+_MAX_TEXT: Final = 2_000  # maximum terms of the description of a search tool
+_BY_ANSWER: Final = 0.2  # weight of identifiers in answers, relative to a name
+_OPTIONAL: Final = 0.5  # probability that an optional identifier is needed
 
-# What follows in a name says of whom or where, and not what.
+# The rest of a name after these words is a target or a place, not the resource.
 _CONTEXT: Final = re.compile(
     r"(?<=[a-zA-Z0-9])[_\- ](?:by|for|from|in|of|on|to|with)(?=[_\- ])|(?<=[a-z0-9])(?:By|For|From|In|Of|On|With)(?=[A-Z])"
 )
@@ -69,15 +69,15 @@ class ToolRole(Struct, frozen=True):
     """Resources that one tool needs and gives, independent of other tools."""
 
     source: str
-    needs: tuple[tuple[Resource, float], ...]  # with how certain each is, from 0 to 1
-    named: tuple[str, ...]  # the nouns of its name, in order
-    head: tuple[str, ...]  # those of what it is about: of the runs for a repository, the runs
-    answers: frozenset[str]  # what the schema of its answers has identifiers of
-    described: frozenset[str]  # the terms of its description, of one that searches; for any other none
+    needs: tuple[tuple[Resource, float], ...]  # with the probability of each, from 0 to 1
+    named: tuple[str, ...]  # nouns of its name, in order
+    head: tuple[str, ...]  # nouns of its object: for the runs of a repository, the runs
+    answers: frozenset[str]  # resources whose identifiers are in the schema of its answers
+    described: frozenset[str]  # terms of its description, for a search tool; none for any other
     writes: bool
     searches: bool
     takes_text: bool
-    of_caller: bool  # it tells who is calling
+    of_caller: bool  # it returns the caller's identity
 
     @property
     def finds_all(self) -> bool:
@@ -120,13 +120,13 @@ def source_of(id_: str) -> str:
 
 class _Parameter(Struct, frozen=True):
     name: str
-    of: Resource | None = None  # what it identifies, where that is known
+    of: Resource | None = None  # resource that it identifies, if that is known
     certain: float = 1.0
 
 
 @lru_cache(maxsize=8_192)
 def role_of_text(id_: str, name: str, text: str, parameters: tuple[str, ...]) -> ToolRole:
-    """The role of a tool of which there is no schema."""
+    """Return the role of a tool without a schema."""
     source = source_of(id_)
     return _role(
         source, name.removeprefix(source), text, [_Parameter(one) for one in parameters[:_MAX_PARAMETERS]], _Known()
@@ -137,7 +137,7 @@ _roles_by_digest: dict[str, ToolRole] = {}
 
 
 def role_of(tool: Tool) -> ToolRole:
-    """The role of a tool, read once for each digest."""
+    """Return the role of a tool, computed once for each digest."""
     known = _roles_by_digest.get(tool.digest) if tool.digest else None
     if known is not None:
         return known
@@ -193,7 +193,7 @@ def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], k
         head=known.about or _nouns(_CONTEXT.split(name)[0]),
         answers=known.answers,
         described=frozenset(terms(text[:_MAX_TEXT])) if searches else frozenset(),
-        # A search is often sent as POST, and says so.
+        # A search is often sent as POST, and has a search verb.
         writes=known.effect is Effect.DESTRUCTIVE
         or not _stemmed(_CHANGE).isdisjoint(said)
         or (not searches and (known.effect is Effect.WRITE or bool(commands))),
@@ -204,7 +204,7 @@ def _role(source: str, name: str, text: str, parameters: Iterable[_Parameter], k
     )
 
 
-# Names of parameters and properties come again and again.
+# Cached, because names of parameters and properties repeat.
 @lru_cache(maxsize=16_384)
 def _is_text(name: str) -> bool:
     parts = set(split_words(name[:_MAX_NAME]))
@@ -226,14 +226,15 @@ def _identified(name: str) -> Resource | None:
 
 
 def _owners(said: Sequence[str], named: Sequence[str], needs: Collection[Resource]) -> list[Resource]:
-    """Whose `id` it is: what stands before that word in the name of the tool, or else any noun that has no identifier of its own."""
+    """Return the owners of a plain `id`: the noun before that word in the name of the tool, or otherwise any noun without an identifier of
+    its own."""
     left = [noun for noun in named if (noun,) not in needs]
     before = [first for first, second in pairwise(said) if second == "identifi" and first in left]
     return [(noun,) for noun in before or left[:_MAX_OWNERS]]
 
 
 def _parameters(tool: Tool) -> Iterator[_Parameter]:
-    """The arguments of a tool, those within objects too, as `body` is one."""
+    """Return the arguments of a tool, also those within objects such as `body`."""
     http = tool.http
     of = (
         {}
@@ -271,7 +272,7 @@ def _of_path(path: str, arguments: Mapping[str, str]) -> dict[str, Resource]:
 
 
 def _collection(path: str) -> str:
-    """The last segment of a path, where that is no parameter: what there are many of, or one of without being asked which."""
+    """Return the last segment of a path if it is not a parameter: a collection, or a singleton."""
     last = path.rpartition("/")[2].split(".")[0]
     return "" if "{" in last else last
 

@@ -1,4 +1,4 @@
-"""Verbs of requests and of names by class, and how the classes go together. Nothing is specific to an API."""
+"""Verbs of requests and of names by class, and relations between the classes. Nothing here is specific to an API."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _VERBS: Final[Mapping[Verb, str]] = {
     "end": """cancel close end stop abort void dismiss expire deactivate disable detach unfollow unstar unlike unsubscribe unlink suspend
         disconnect withdraw ban kick evict""",
 }
-"""Verbs of requests by class. "run" says nothing of what is run; "end" are those that some systems carry out by an update, others by a
-deletion."""
+"""Verbs of requests by class. "run" does not tell which action is run; "end" are those that some systems implement as an update, others as
+a deletion."""
 NOUNS: Final = word_set(
     """order file issue release report fork star record request book schedule place post log copy link like pin play run start
     call set count total average query filter list view check display export print look does open end stop hold block lock mark
     file void change move replace transfer return reply pause repeat shuffle deploy import reset tag refresh sync install swap clone
     bookmark ban"""
 )
-"""Verbs that are as often nouns: they are verbs before a determiner, or where they begin a request of plain words."""
+"""Verbs that are as often nouns: they count as verbs before a determiner, or at the beginning of a request of plain words."""
 READING: Final = frozenset({"get", "list", "search"})
 WRITING: Final = frozenset({"create", "update", "delete", "end"})
-# A tool's verb, where its name begins with it. Only those of plain meaning: `order`, `file` and `report` are nouns of names.
+# Verbs at the beginning of a tool's name. Only those with one meaning: `order`, `file` and `report` are nouns in names.
 _OF_NAME: Final[Mapping[Verb, str]] = {
     "get": "get show read view fetch retrieve describe check compare download",
     "list": "list enumerate browse",
@@ -65,7 +65,7 @@ ALIKE: Final[Mapping[Verb, frozenset[Verb]]] = {
 CASES: Final = word_set(
     "of for in from to by on with at into as since about using via between per without within during under over"
 )
-"""Words before what a verb does not deal with itself: of whom, where, when."""
+"""Prepositions before things that are not the object of a verb: of whom, where, when."""
 
 
 @cache
@@ -74,18 +74,18 @@ def _stemmed(verb: Verb, *, of_name: bool) -> frozenset[str]:
 
 
 def called(verb: Verb) -> frozenset[str]:
-    """The terms of verbs of a class that names begin with."""
+    """Return the terms of verbs of a class that names begin with."""
     return _stemmed(verb, of_name=True)
 
 
 @cache
 def bases() -> frozenset[str]:
-    """The verbs of requests as they begin one: `order`, and not `orders` or `ordered`."""
+    """Return the verbs of requests in their base form: `order`, and not `orders` or `ordered`."""
     return frozenset(word for words in _VERBS.values() for word in words.split())
 
 
 @lru_cache(maxsize=4_096)
 def class_of(word: str, *, of_name: bool = False) -> Verb:
-    """The class of a word that is a verb; "" for any other."""
+    """Return the class of a word that is a verb; "" for any other."""
     (stem,) = [*stems([word]), ""][:1]
     return next((verb for verb in _VERBS if stem in _stemmed(verb, of_name=of_name)), "")

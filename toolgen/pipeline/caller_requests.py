@@ -38,7 +38,7 @@ class CallerRequests(Struct, frozen=True, kw_only=True):
         """Return the channel for a call to a server: it forwards requests that the policy allows."""
         if call_context.redacts:
             return FilteredChannel(line, EXTERNAL)
-        if not line.capabilities:
+        if not line.capabilities and not call_context.unreachable:
             return line  # the client answers no requests
         return _GovernedChannel(line, call, call_context, self)
 
@@ -46,12 +46,17 @@ class CallerRequests(Struct, frozen=True, kw_only=True):
 class _GovernedChannel(ForwardingChannel):
     """Client channel of one call to a server."""
 
-    __slots__ = ("_call", "_counts", "_governance", "_masks", "_refusals", "_requests")
+    __slots__ = ("_call", "_counts", "_governance", "_masks", "_refusals", "_requests", "_unreachable")
 
     def __init__(self, line: ClientChannel, call: Call, call_context: CallContext, governance: CallerRequests) -> None:
         self._requests: Allowances = call_context.requests
         self._line, self._call, self._governance = line, call, governance
-        self._capabilities = line.capabilities & self._requests.keys() if self._requests else _NONE
+        self._unreachable = call_context.unreachable
+        self._capabilities = _NONE
+        if self._requests:  # a server that asks a caller who is not there is told why it gets no answer
+            self._capabilities = (
+                frozenset(self._requests) if self._unreachable else line.capabilities & self._requests.keys()
+            )
         self._masks = call_context.inspected
         self._counts: dict[str, int] = {}
         self._refusals = 0
@@ -86,6 +91,8 @@ class _GovernedChannel(ForwardingChannel):
     def _refusal(self, kind: RequestKind | None, allowed: tuple[RequestAllowance, ...], params: JsonObject) -> str:
         if kind is None or not allowed:
             return "no rule allows this request"
+        if self._unreachable:
+            return self._unreachable
         if kind not in self._line.capabilities:
             return "the caller's client does not support this request"
         if kind == "elicitation_url" and not admits_url(allowed, str(params.get("url"))):

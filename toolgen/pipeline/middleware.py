@@ -51,7 +51,7 @@ class CallerConnection:
     - `elicits`: the person at the client can be asked to approve a call. `roots` asks for the folders that the client opens.
     - `line`: channel to the client, for progress and questions. `trace`: the trace of the request. `task`: options of the task that the
       call becomes. `local`: the caller runs on this machine, as its user.
-    - `on_leave`: called when the caller disconnects.
+    - `on_leave`: called when the caller disconnects. `returns`: the client comes back for a call that waits, and for its questions.
 
     Set by the gateway:
 
@@ -75,6 +75,7 @@ class CallerConnection:
         "local",
         "on_leave",
         "pends",
+        "returns",
         "roots",
         "started",
         "task",
@@ -87,7 +88,7 @@ class CallerConnection:
     listens: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self.elicits = self.local = False
+        self.elicits = self.local = self.returns = False
         self.roots: Callable[[], Awaitable[tuple[Path, ...]]] | None = None
         self.line: ClientChannel | None = None
         self.task: TaskWish | None = None
@@ -232,9 +233,10 @@ class CallContext(msgspec.Struct):
     redacts: bool = False  # a part of the answer is hidden from this caller
     inspected: bool = False  # detectors inspect the answer
     withholds: bool = False  # fields of the answer are redacted, so an answer that is a file would be withheld
-    http_status: int | None = None  # time of the system's answer
+    http_status: int | None = None  # HTTP status of the system's answer
     requests: Allowances = NO_ALLOWANCES  # requests to the caller that the server of the tool may make
     awaits_account: bool = False  # it is kept until the person has linked an account
+    unreachable: str = ""  # why the caller can answer none of them
     judged: Call | None = None  # of a dry run or an explained call: the call after its guards
 
 

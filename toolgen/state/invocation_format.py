@@ -88,6 +88,7 @@ class StoredInvocation(msgspec.Struct, frozen=True, kw_only=True):
     updated: float = 0.0
     lost: bool = False
     account: AccountNeed | None = None
+    answerable: tuple[str, ...] = ()
 
 
 _APPROVAL, _DEVICE, _WORKFLOW = (

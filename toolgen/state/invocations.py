@@ -198,6 +198,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     the tool that its caller named, if that is another (`run_tool`), and `task` the caller's task options. `updated` is the time of its last
     message.
 
+    `answerable` are the kinds of requests of a server that its caller's client answers after the call waited for people.
+
     `ancestry` are the tools of the calls that it is nested in. `http_status` is that of its answer. `lost`: it ended without a message of
     its owner, whose own outcome may still come and replaces this one.
     """
@@ -243,6 +245,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     task: TaskWish | None = None
     updated: float = 0.0
     lost: bool = False
+    answerable: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:

@@ -64,10 +64,10 @@ class BridgedCalls:
                 return Wanted(open_questions)
             if left <= 0 and not open_questions:
                 return calls.envelope(known)
-            self._ask(known, open_questions, caller, asked)
+            self.ask(known, open_questions, caller, asked)
             await caller.caller_connection.awaiting(_set(news, max(0.0, min(_LOOK_S, left)) or _LOOK_S))
 
-    def _ask(self, known: Invocation, questions: Mapping[str, Any], caller: Caller, asked: set[str]) -> None:
+    def ask(self, known: Invocation, questions: Mapping[str, Any], caller: Caller, asked: set[str]) -> None:
         """Send a client of the handshake era what it was not asked yet. The id of the question says which call it belongs to, sealed: any
         worker takes the answer."""
         for key, question in questions.items():

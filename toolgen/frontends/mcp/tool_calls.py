@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from asyncio import QueueFull
 from collections.abc import Coroutine, Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -14,6 +12,7 @@ import msgspec
 from toolgen.core.errors import CanonicalError, StateError
 from toolgen.frontends.mcp.account_links import ACCOUNT, AccountLinks, AccountNeeded, choosing_account, without_pages
 from toolgen.frontends.mcp.approval_form import APPROVAL, form_of, said
+from toolgen.frontends.mcp.approved_calls import ApprovedCalls, WaitingClient
 from toolgen.frontends.mcp.bridged_calls import BridgedCalls, Wanted
 from toolgen.frontends.mcp.client_channel import (
     BridgedChannel,
@@ -57,7 +56,6 @@ from toolgen.state.invocations import TaskWish
 __all__ = ["ToolCalls"]
 
 _MAX_NAME_LENGTH = 128
-_LOOK_S = 5.0
 _MAX_ANSWERS = 32
 _MAX_ORDINARY_TOOLS = 20_000
 _ORDINARY_META = frozenset({META_VERSION, META_CLIENT, META_CAPABILITIES})
@@ -110,6 +108,7 @@ class ToolCalls:
         self._mailbox = mailbox
         self._asking_about: set[str] = set()
         self._follower = BridgedCalls(gateway, states, tasks)
+        self._approvals = ApprovedCalls(gateway, tasks, self._follower)
         self._accounts = AccountLinks(gateway.accounts, gateway.tool_calls.approvals.calls, mailbox)
         self._ordinary_tools: dict[tuple[str, str, ProtocolStyle], _OrdinaryTool] = {}
 
@@ -243,6 +242,7 @@ class ToolCalls:
         with caller.caller_connection.several(1) as (connection,):
             inner = msgspec.structs.replace(caller, caller_connection=connection)
             connection.elicits = "elicitation" in request.capabilities and calls.elicits
+            connection.returns = plan is not None
             connection.task = TaskWish(keep_s=plan.keep_s, token=request.token) if plan and plan.always else None
             first = self._line(request, protocol_style, inner)
             returns = plan is not None
@@ -525,7 +525,8 @@ class ToolCalls:
         if caller.send is None:
             return await self._result(envelope, request, caller)
         if envelope.call_id in self._asking_about:  # an equal call, about which a question is open already
-            return await self._result(await self._ended(envelope, request, caller), request, caller)
+            ended = await self._approvals.ended(envelope, self._waiting(request), caller)
+            return await self._answer_of(ended, request, envelope.call_id, caller)
         try:
             question = self._states.close(caller.principal, "", {}, answers={}, call_id=envelope.call_id)
             caller.send(encode({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": form}))
@@ -533,10 +534,10 @@ class ToolCalls:
             return await self._result(envelope, request, caller)
         self._asking_about.add(envelope.call_id)
         try:
-            envelope = await self._ended(envelope, request, caller)
+            ended = await self._approvals.ended(envelope, self._waiting(request), caller)
         finally:
             self._asking_about.discard(envelope.call_id)
-        return await self._result(envelope, request, caller)
+        return await self._answer_of(ended, request, envelope.call_id, caller)
 
     async def _approved(self, request: _Request, state: RequestState, caller: Caller) -> dict[str, object] | RpcFault:
         """Continue a call that waited: the person's answer counts once, and a repetition gets the outcome of the call."""
@@ -545,8 +546,8 @@ class ToolCalls:
         if known is None:
             return _wrong("the call that params.requestState is about is not kept any more")
         if (said_of_account := request.answers.get(ACCOUNT)) is not None:
-            ended = await self._accounts.outcome(state.call_id, said_of_account, caller)
-            return await self._result(ended or approvals.calls.envelope(known), request, caller)
+            linked = await self._accounts.outcome(state.call_id, said_of_account, caller)
+            return await self._result(linked or approvals.calls.envelope(known), request, caller)
         if known.status == "pending":
             answer = request.answers.get(APPROVAL)
             form = form_of(known, approvals)
@@ -555,34 +556,25 @@ class ToolCalls:
                 return self._asking(request, caller.principal, asked, call_id=state.call_id)
             if answer is not None:
                 await said(approvals, state.call_id, answer, caller.principal)
-        envelope = await self._ended(approvals.calls.envelope(known), request, caller)
-        return await self._result(envelope, request, caller)
+        ended = await self._approvals.ended(approvals.calls.envelope(known), self._waiting(request), caller)
+        return await self._answer_of(ended, request, state.call_id, caller)
 
-    async def _ended(self, envelope: Envelope, request: _Request, caller: Caller) -> Envelope:
-        """Outcome of a call as soon as it ended, for as long as its caller waits and its person's answer may come."""
-        loop, approvals = asyncio.get_running_loop(), self._gateway.tool_calls.approvals
-        longest = None if request.task is None else request.task.wait
-        until = loop.time() + (math.inf if longest is None else longest)
-        after = self._gateway.tool_calls.pending_after(caller.principal, request.name, request.arguments)
-        while (
-            envelope.status == "pending"
-            and self._gateway.tool_calls.elicits
-            and not caller.caller_connection.disconnected()
-        ):
-            news = approvals.calls.news.of(envelope.call_id)
-            known = await approvals.calls.own(envelope.call_id, caller.principal)
-            if known is None:
-                break
-            envelope = approvals.calls.envelope(known)
-            if known.status != "pending" and after is not None:  # the person has answered, and the call is made
-                until, after = min(until, loop.time() + after), None
-            left = until - loop.time()
-            if known.status == "ended":
-                await approvals.calls.told(known)
-            if known.status == "ended" or (known.approval.unanswered and known.status == "pending") or left <= 0:
-                break
-            await caller.caller_connection.awaiting(_set(news, min(_LOOK_S, left)))
-        return envelope
+    def _waiting(self, request: _Request) -> WaitingClient:
+        return WaitingClient(
+            name=request.name,
+            arguments=request.arguments,
+            capabilities=request.capabilities,
+            style=request.protocol_style,
+            longest=None if request.task is None else request.task.wait,
+        )
+
+    async def _answer_of(
+        self, found: Envelope | Wanted, request: _Request, call_id: str, caller: Caller
+    ) -> dict[str, object] | RpcFault:
+        """The result of a call that waited, or the one that asks what its server wants to know."""
+        if isinstance(found, Wanted):
+            return self._asking(request, caller.principal, found.questions, call_id=call_id, asks=True)
+        return await self._result(found, request, caller)
 
     def _asking(
         self,
@@ -622,12 +614,6 @@ class ToolCalls:
         if APPS in request.capabilities and self._gateway.context.servers.settings(caller.endpoint).apps:
             rendering = msgspec.structs.replace(rendering, envelope=True)
         return tool_result(envelope, request.name, rendering)
-
-
-async def _set(news: asyncio.Event, within: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(within):
-            await news.wait()
 
 
 def _once(state: RequestState, tool: Tool | None) -> str:

@@ -134,4 +134,5 @@ def invocation_of(question: Question, now: float) -> Invocation:
         asked=now,
         expires=now + question.expires_s,
         waits_for=ApprovalState(sql=question.sql, needs=question.needs, asked_by=question.asked_by),
+        answerable=question.answerable,
     )

@@ -60,8 +60,8 @@ class _KnownKeys(Struct):
 
 
 class KeySets:
-    """Key sets of a gateway, by their locations. They outlive a policy. `issued` reads the tokens that the gateway issues itself, and is None
-    if it issues none."""
+    """Key sets of a gateway, by their locations. They outlive a policy. `issued` reads the tokens that the gateway issues itself, or is
+    None if it issues none."""
 
     def __init__(self, fetch: Fetch, clock: Clock, issued: IssuedTokens | None = None) -> None:
         self.issued = issued

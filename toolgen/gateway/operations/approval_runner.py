@@ -16,8 +16,10 @@ from toolgen.gateway.approvals.requests import ApprovalRequests
 from toolgen.gateway.approvals.validity import expiry_reason, is_expired, kept_call
 from toolgen.gateway.calls.departed_clients import DepartedClients
 from toolgen.gateway.operations.background_calls import BackgroundCalls
+from toolgen.gateway.operations.caller_questions import CallerQuestions
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.operations.lost_calls import NOT_BEGUN, broken, forgotten, lost
+from toolgen.gateway.operations.returning_caller import UNREACHABLE, ReturningCaller
 from toolgen.gateway.operations.suspended_calls import SuspendedCalls
 from toolgen.gateway.operations.waiting_calls import KEPT_S, LEASE_S, WaitingCalls
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
@@ -291,7 +293,13 @@ class Runner:
     async def _carry(self, claimed: Invocation, compiled_policy: CompiledPolicy, call: Call) -> None:
         try:
             call_context = CallContext()
-            call_context.caller_connection.started = False
+            connection = call_context.caller_connection
+            connection.started = False
+            if claimed.answerable:
+                questions = CallerQuestions(self._calls)
+                connection.line = ReturningCaller(connection, questions, call.id, frozenset(claimed.answerable))
+            else:
+                call_context.unreachable = UNREACHABLE
             with self._background_calls.running(call.id, call_context.caller_connection):
                 envelope = await self._carry_out(compiled_policy, call, call_context)
             needs_account = envelope.error is not None and envelope.error.code == "authorization_required"

@@ -11,11 +11,12 @@ from msgspec import Struct
 from toolgen.core.canonical import digest, encodable
 from toolgen.core.errors import AuditError
 from toolgen.model.call import Call, Principal
+from toolgen.model.caller_requests import REQUEST_KINDS
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Consent
 from toolgen.pipeline.call_plan import Prepared, PreparedStage, unasked
-from toolgen.pipeline.middleware import CallContext, Judged
+from toolgen.pipeline.middleware import CallContext, CallerConnection, Judged
 from toolgen.pipeline.stages.broken_off import UNAVAILABLE
 from toolgen.state.invocations import Requirement
 
@@ -44,7 +45,8 @@ class Question(Struct, frozen=True, kw_only=True):
     """Question to people: may this call be made? An answer is bound to `digest` and is valid for `expires_s` seconds.
 
     `rule` is the rule that requires approval, `asked_by` are all such rules, `sql` is the statement that would run, or "" for other calls.
-    All of `needs` have to be met. `scope` is `digest` without the arguments.
+    All of `needs` have to be met. `scope` is `digest` without the arguments. `answerable` are the kinds of requests that the client answers
+    while the call runs after that.
     """
 
     call: Call
@@ -56,6 +58,7 @@ class Question(Struct, frozen=True, kw_only=True):
     sql: str
     asked_by: tuple[str, ...] = ()
     scope: str = ""
+    answerable: tuple[str, ...] = ()
 
 
 class ApprovalQueue(Protocol):
@@ -122,6 +125,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
             sql=call_context.sql,
             asked_by=asking_rules(call_context),
             scope=scope_digest(call.principal, call.tool, scope_hash) if self.remembers else "",
+            answerable=self._answerable_requests(call_context.caller_connection, needs),
         )
         if call_context.caller_connection.cancel_requested:
             return Cancelled(
@@ -139,6 +143,13 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
         if (fault := await self.check(call)) is not None:
             return Refused(error=fault)
         return await self.approvals.ask(question)
+
+    def _answerable_requests(self, connection: CallerConnection, needs: Sequence[Requirement]) -> tuple[str, ...]:
+        """The kinds of requests that the client answers after the call waited: it returns for the call, or approves it itself."""
+        asked = self.elicits and connection.elicits and elicitable(needs)
+        if connection.line is None or not (asked or connection.returns):
+            return ()
+        return tuple(sorted(connection.line.capabilities.intersection(REQUEST_KINDS)))
 
     def dry_run(self, call: Call, call_context: CallContext) -> Judged:
         """Judge a dry run without asking people; the result shows the question that people would be asked."""

@@ -22,7 +22,10 @@ from mcp.types import (
     ListRootsRequest,
     SamplingMessage,
     TextContent,
+    Tool,
     ToolAnnotations,
+    ToolChoice,
+    ToolResultContent,
 )
 
 server = MCPServer("Asking", version="1.0")
@@ -121,6 +124,35 @@ async def summarise(ctx: Context, text: str, tokens: int = 100) -> Any:
     else:
         found = await ctx.session.create_message(messages, max_tokens=tokens, related_request_id=ctx.request_id)
     return f"{found.model}: {found.content.text}"
+
+
+LOOK = Tool(name="look", description="Looks at a cup.", input_schema={"type": "object"})
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def choose(ctx: Context) -> Any:
+    """Has the caller's model choose a cup, with a tool of the server."""
+    messages = [SamplingMessage(role="user", content=TextContent(type="text", text="Which cup?"))]
+    choice = ToolChoice(mode="auto")
+    if ctx.protocol_version == MODERN:
+        params = CreateMessageRequestParams(messages=messages, max_tokens=10, tools=[LOOK], tool_choice=choice)
+        found = _in_rounds(ctx, CreateMessageRequest(params=params))
+        if isinstance(found, InputRequiredResult):
+            return found
+        return found.content.name
+    for _ in range(4):
+        found = await ctx.session.create_message(
+            messages, max_tokens=10, tools=[LOOK], tool_choice=choice, related_request_id=ctx.request_id
+        )
+        used = found.content[0] if isinstance(found.content, list) else found.content
+        if used.type != "tool_use":
+            return used.text
+        result = ToolResultContent(tool_use_id=used.id, content=[TextContent(type="text", text="It is red.")])
+        messages += [
+            SamplingMessage(role="assistant", content=[used]),
+            SamplingMessage(role="user", content=[result]),
+        ]
+    return "undecided"
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))

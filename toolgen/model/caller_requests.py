@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Final, Literal, TypeAlias, get_args
 
 from toolgen.model.schema import JsonObject
 
-__all__ = ["REQUEST_KINDS", "SERVER_REQUESTS", "RequestKind", "request_kind"]
+__all__ = [
+    "REQUEST_CAPABILITIES",
+    "REQUEST_KINDS",
+    "SAMPLING_TOOLS",
+    "SERVER_REQUESTS",
+    "RequestKind",
+    "permitted",
+    "request_kind",
+]
 
 RequestKind: TypeAlias = Literal["sampling", "elicitation", "elicitation_url", "roots"]
 REQUEST_KINDS: Final[tuple[RequestKind, ...]] = get_args(RequestKind)
 """Kinds of requests, as `allow:` of sources and rules names them. An elicitation with a form and one with a URL are two kinds."""
+
+SAMPLING_TOOLS: Final = "sampling_tools"
+"""Capability of a client whose model may call tools of a sampling request (`sampling.tools`). It belongs to the kind `sampling`."""
+
+REQUEST_CAPABILITIES: Final[frozenset[str]] = frozenset({*REQUEST_KINDS, SAMPLING_TOOLS})
 
 SERVER_REQUESTS: Final[Mapping[str, RequestKind]] = {
     "sampling/createMessage": "sampling",
@@ -19,6 +32,12 @@ SERVER_REQUESTS: Final[Mapping[str, RequestKind]] = {
     "roots/list": "roots",
 }
 """Methods of the requests, with the capability of clients that each needs."""
+
+
+def permitted(capabilities: frozenset[str], kinds: Set[str]) -> frozenset[str]:
+    """Return the capabilities of these kinds of requests."""
+    found = capabilities & kinds
+    return found | {SAMPLING_TOOLS} if "sampling" in found and SAMPLING_TOOLS in capabilities else found
 
 
 def request_kind(method: str, params: JsonObject) -> RequestKind | None:

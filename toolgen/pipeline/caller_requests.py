@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from toolgen.core.errors import AuditError, CanonicalError
 from toolgen.model.call import Call
-from toolgen.model.caller_requests import RequestKind, request_kind
+from toolgen.model.caller_requests import RequestKind, permitted, request_kind
 from toolgen.model.client_channel import ClientChannel, ForwardingChannel, InputNeeded, Unasked
 from toolgen.model.excerpt import bounded, current_masking
 from toolgen.model.schema import Json, JsonObject
@@ -55,7 +55,7 @@ class _GovernedChannel(ForwardingChannel):
         self._capabilities = _NONE
         if self._requests:  # a server that asks a caller who is not there is told why it gets no answer
             self._capabilities = (
-                frozenset(self._requests) if self._unreachable else line.capabilities & self._requests.keys()
+                frozenset(self._requests) if self._unreachable else permitted(line.capabilities, self._requests.keys())
             )
         self._masks = call_context.inspected
         self._counts: dict[str, int] = {}
@@ -148,6 +148,8 @@ def _described(method: str, params: JsonObject) -> dict[str, Json]:
         said["fields"] = sorted(fields)
     if isinstance(messages, list):
         said |= {"messages": len(messages), "maxTokens": params.get("maxTokens")}
+    if isinstance(tools := params.get("tools"), list):
+        said["tools"] = sorted(str(one.get("name")) for one in tools if isinstance(one, Mapping))
     return said
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.services.bridged import hostile, listed
 from toolgen.connectors.http.scrubber import scrubber_of
 from toolgen.connectors.mcp.command import CommandSpec, LocalCommand
-from toolgen.connectors.mcp.server_requests import BadRequestError, CallTime, ServerRequests, response_to
+from toolgen.connectors.mcp.request_texts import BadRequestError
+from toolgen.connectors.mcp.server_requests import CallTime, ServerRequests, response_to
 from toolgen.model.client_channel import Unasked
 from toolgen.model.schema import JsonObject
 
@@ -107,6 +108,64 @@ async def test_a_request_that_is_not_as_mcp_has_it_reaches_nobody(method: str, p
     with pytest.raises(BadRequestError):
         await ServerRequests(line, line.capabilities, CallTime(1e12)).ask("k", method, params)
     assert line.asked == []
+
+
+LOOK = {"name": "look", "description": "Looks\u200b.", "inputSchema": {"type": "object"}}
+USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "u", "name": "look", "input": {}}]}
+RESULT = {"role": "user", "content": [{"type": "tool_result", "toolUseId": "u", "content": []}]}
+
+
+def deep(levels: int) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": deep(levels - 1)}} if levels else {"type": "object"}
+
+
+def with_tools(*messages: Any, **more: Any) -> dict[str, Any]:
+    return {"messages": [*HELLO, *messages], "maxTokens": 5, "tools": [LOOK], **more}
+
+
+class ToolLine(Line):
+    capabilities = Line.capabilities | {"sampling_tools"}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        with_tools(tools={}),
+        with_tools(tools=[LOOK, LOOK]),
+        with_tools(tools=[LOOK] * 65),
+        with_tools(tools=[{"name": "look"}]),
+        with_tools(tools=[{**LOOK, "name": "lo\u200bok"}]),
+        with_tools(tools=[{**LOOK, "inputSchema": {"type": "object", "title": "a\u202eb"}}]),
+        with_tools(tools=[{**LOOK, "inputSchema": {"type": "object", "$ref": "https://x.example/s"}}]),
+        with_tools(tools=[{**LOOK, "inputSchema": deep(5_00)}]),
+        with_tools(toolChoice={"mode": "always"}),
+        with_tools(toolChoice="auto"),
+        with_tools(USE),
+        with_tools(USE, *HELLO),
+        with_tools(RESULT),
+        with_tools(USE, RESULT, RESULT),
+        with_tools(USE, {**RESULT, "content": [*RESULT["content"], HELLO[0]["content"]]}),
+        with_tools({**USE, "role": "user"}, RESULT),
+        with_tools(USE, {**RESULT, "role": "assistant"}),
+        with_tools({**USE, "content": [{"type": "tool_use", "id": 7, "name": "look", "input": {}}]}, RESULT),
+    ],
+)
+async def test_a_request_with_tools_that_is_not_as_mcp_has_it_reaches_nobody(params: Any) -> None:
+    line = ToolLine()
+    with pytest.raises(BadRequestError):
+        await ServerRequests(line, line.capabilities, CallTime(1e12)).ask("k", SAMPLE, params)
+    assert line.asked == []
+
+
+async def test_a_request_with_tools_is_rebuilt() -> None:
+    line = ToolLine({"role": "assistant", "content": USE["content"], "stopReason": "toolUse", "x": 1})
+    params = with_tools(USE, RESULT, toolChoice={"mode": "required", "x": 1})
+    requests = ServerRequests(line, frozenset({"sampling"}), CallTime(1e12))
+    given = await requests.ask("k", SAMPLE, params)
+    assert given == {"role": "assistant", "content": USE["content"], "model": "unknown", "stopReason": "toolUse"}
+    (asked,) = line.asked
+    assert asked["tools"] == [{**LOOK, "description": "Looks."}]
+    assert (asked["toolChoice"], asked["messages"]) == ({"mode": "required"}, [*HELLO, USE, RESULT])
 
 
 async def test_a_request_is_rebuilt_without_what_nobody_sees_or_knows() -> None:

@@ -39,7 +39,8 @@ from toolgen.connectors.mcp.command_frames import (
 from toolgen.connectors.mcp.messages import Agreed, Meeting, SharedSession, failed
 from toolgen.connectors.mcp.notices import LOST, NoticeListener, ServerNotice
 from toolgen.connectors.mcp.process import CommandFault, CommandReply
-from toolgen.connectors.mcp.server_requests import NO_ANSWER, BadRequestError
+from toolgen.connectors.mcp.request_texts import BadRequestError
+from toolgen.connectors.mcp.server_requests import NO_ANSWER
 from toolgen.core.frames import Frames
 from toolgen.core.json_codec import FRAMED_DEPTH, decode_json, encode_json
 from toolgen.model.client_channel import ClientChannel, Unasked

@@ -41,7 +41,7 @@ from toolgen.connectors.mcp.command_frames import (
 from toolgen.connectors.mcp.messages import cancel_notification, failed
 from toolgen.connectors.mcp.notices import SUBSCRIBE, UNSUBSCRIBE, ServerNotice
 from toolgen.connectors.mcp.process import CommandFault, CommandReply, replied
-from toolgen.connectors.mcp.server_requests import BadRequestError
+from toolgen.connectors.mcp.request_texts import BadRequestError
 from toolgen.connectors.mcp.session_table import SessionTable
 from toolgen.core.errors import place_of
 from toolgen.core.frames import MAX_FRAME_SIZE, Frames

@@ -29,6 +29,7 @@ from toolgen.core.clock import Clock
 from toolgen.core.errors import CanonicalError
 from toolgen.model.apps import AppPage, page_of
 from toolgen.model.call import Call
+from toolgen.model.caller_requests import SAMPLING_TOOLS, permitted
 from toolgen.model.excerpt import bounded
 from toolgen.model.icons import icons_in, is_web_address
 from toolgen.model.mcp import ListedTool, ServerTools, parts_of
@@ -296,7 +297,7 @@ class Conversation:
             params = {**params, "_meta": {"progressToken": number}}
         binding = call.tool.binding
         tasks = isinstance(binding, McpBinding) and binding.task
-        kinds = self._allow & call.line.capabilities if self._allow and call.line is not None else frozenset()
+        kinds = permitted(call.line.capabilities, self._allow) if self._allow and call.line is not None else frozenset()
         message = self._request(method, params, number, tasks=tasks, kinds=kinds)
         asking = asyncio.create_task(self._wire.ask(message, agreed, call))
         try:
@@ -444,7 +445,9 @@ class Conversation:
     async def _handshake(self, call: Call) -> Failed | None:
         """Begins with the handshake, which every server but the newest knows; those answer it with an error."""
         self._forget_lists()
-        answer = await self._wire.ask(initialize(self._next(), declared(self._allow, apps=self._apps)), Agreed(), call)
+        answer = await self._wire.ask(
+            initialize(self._next(), declared(self._allow | {SAMPLING_TOOLS}, apps=self._apps)), Agreed(), call
+        )
         outcome = result_of(answer, call, "initialize")
         if isinstance(outcome, Success) and isinstance(outcome.data, dict):
             return await self._shake(outcome, call)

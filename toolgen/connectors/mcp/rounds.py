@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from toolgen.connectors.mcp.conversation import Conversation
 from toolgen.connectors.mcp.messages import PAGES, failed, harmless
-from toolgen.connectors.mcp.server_requests import BadRequestError, CallTime
+from toolgen.connectors.mcp.request_texts import BadRequestError
+from toolgen.connectors.mcp.server_requests import CallTime
 from toolgen.model.call import Call
 from toolgen.model.client_channel import Unasked
 from toolgen.model.result import Failed, Success

@@ -16,16 +16,17 @@ from urllib.parse import urlsplit
 import jsonschema_rs
 
 from toolgen.connectors.http.scrubber import Scrubber
-from toolgen.connectors.mcp.answers import content_block
-from toolgen.core.json_codec import encode_json
+from toolgen.connectors.mcp.request_texts import BadRequestError, bounds_in, is_name, is_number, is_shown, request_text
+from toolgen.connectors.mcp.sampling_requests import sampling_answer, sampling_request
+from toolgen.core.json_codec import TooDeepError, encode_json
 from toolgen.model.apps import APP_TYPE, APPS_EXTENSION
-from toolgen.model.caller_requests import SERVER_REQUESTS, RequestKind, request_kind
+from toolgen.model.caller_requests import SAMPLING_TOOLS, SERVER_REQUESTS, RequestKind, permitted, request_kind
 from toolgen.model.client_channel import ClientChannel, ForwardingChannel, Unasked
 from toolgen.model.excerpt import bounded
 from toolgen.model.prompt_injection import visible
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["NO_ANSWER", "BadRequestError", "CallTime", "ServerRequests", "declared", "refusal_of", "response_to"]
+__all__ = ["NO_ANSWER", "CallTime", "ServerRequests", "declared", "refusal_of", "response_to"]
 
 _MAX_AT_ONCE: Final = 16
 _MAX_OF_CALL: Final = 64
@@ -33,24 +34,16 @@ _MAX_REQUEST_SIZE: Final = 65_536
 _MAX_ANSWER_SIZE: Final = 1024 * 1024
 _MAX_MESSAGE_LENGTH: Final = 4000
 _MAX_TITLE_LENGTH: Final = 500
-_MAX_NAME_LENGTH: Final = 100
 _MAX_URL_LENGTH: Final = 2048
 _MAX_FIELDS: Final = 64
 _MAX_VALUES: Final = 500
-_MAX_MESSAGES: Final = 100
 _MAX_ROOTS: Final = 100
-_MAX_TOKENS: Final = 1_000_000
-_SAMPLED: Final = frozenset({"text", "image", "audio"})
 _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
 _NOT_OFFERED: Final = -32601
 _INVALID: Final = -32602
 _NOT_ANSWERED: Final = -1  # as the specification has it for a request that the user rejected
 _POLL_S: Final = 0.25
 NO_ANSWER: Final = "the caller of the tool cannot be asked, or gave no answer"
-
-
-class BadRequestError(Unasked):
-    """The request is not as MCP has it, or too large."""
 
 
 class CallTime:
@@ -97,13 +90,13 @@ class ServerRequests(ForwardingChannel):
     the source allows."""
 
     def __init__(self, line: ClientChannel, offered: frozenset[str], time: CallTime) -> None:
-        super().__init__(line, line.capabilities & offered)
+        super().__init__(line, permitted(line.capabilities, offered))
         self._time = time
         self._count = self._open = 0
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
         """The caller's answer. Raises `BadRequestError` for a request that cannot be passed on, and `Unasked`."""
-        checked = _checked_request(method, params)
+        checked = _checked_request(method, params, with_tools=SAMPLING_TOOLS in self.capabilities)
         if self._open >= _MAX_AT_ONCE or self._count >= _MAX_OF_CALL:
             raise Unasked("the call has made too many requests")
         self._count += 1
@@ -119,7 +112,9 @@ class ServerRequests(ForwardingChannel):
 
 def declared(kinds: frozenset[str], *, apps: bool = False) -> JsonObject:
     """Return the client capabilities of these kinds of requests, and of a client that shows apps."""
-    found: dict[str, Json] = {kind: {} for kind in ("sampling", "roots") if kind in kinds}
+    found: dict[str, Json] = {"roots": {}} if "roots" in kinds else {}
+    if "sampling" in kinds:
+        found["sampling"] = {"tools": {}} if SAMPLING_TOOLS in kinds else {}
     modes: dict[str, Json] = {
         mode: {} for mode, kind in (("form", "elicitation"), ("url", "elicitation_url")) if kind in kinds
     }
@@ -162,12 +157,16 @@ def refusal_of(method: object, number: str | int) -> JsonObject:
     return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
-def _checked_request(method: str, params: JsonObject) -> JsonObject:
-    if len(encode_json(params)) > _MAX_REQUEST_SIZE:
+def _checked_request(method: str, params: JsonObject, *, with_tools: bool) -> JsonObject:
+    try:
+        size = len(encode_json(params))
+    except TooDeepError:
+        raise BadRequestError("the request is nested too deep") from None
+    if size > _MAX_REQUEST_SIZE:
         raise BadRequestError("the request is too large")
     match request_kind(method, params):
         case "sampling":
-            return _sampling(params)
+            return sampling_request(params, with_tools=with_tools)
         case "elicitation":
             return _form(params)
         case "elicitation_url":
@@ -182,10 +181,10 @@ def _page(params: JsonObject) -> JsonObject:
     url, number = params.get("url"), params.get("elicitationId")
     if not isinstance(url, str) or not _is_page(url):
         raise BadRequestError("url must be an https URL without credentials")
-    known = isinstance(number, str) and _is_name(number)
+    known = isinstance(number, str) and is_name(number)
     return {
         "mode": "url",
-        "message": _text(params, "message", _MAX_MESSAGE_LENGTH),
+        "message": request_text(params, "message", _MAX_MESSAGE_LENGTH),
         "url": url,
         "elicitationId": number if known else secrets.token_hex(8),  # which 2026-07-28 has no more
     }
@@ -212,31 +211,31 @@ def _form(params: JsonObject) -> JsonObject:
         raise BadRequestError("requestedSchema has no properties, or too many")
     fields: dict[str, Json] = {}
     for name, field in properties.items():
-        if not _is_name(name) or not isinstance(field, Mapping):
+        if not is_name(name) or not isinstance(field, Mapping):
             raise BadRequestError("requestedSchema has a property that cannot be shown")
         fields[name] = _field(field)
     needed: list[Json] = [name for name in required if isinstance(name, str) and name in fields]
     if len(needed) != len(required):
         raise BadRequestError("requestedSchema requires a property that it does not have")
     wanted: JsonObject = {"type": "object", "properties": fields, **({"required": needed} if needed else {})}
-    return {"mode": "form", "message": _text(params, "message", _MAX_MESSAGE_LENGTH), "requestedSchema": wanted}
+    return {"mode": "form", "message": request_text(params, "message", _MAX_MESSAGE_LENGTH), "requestedSchema": wanted}
 
 
 def _field(field: JsonObject) -> JsonObject:
     """A field of a form (2025-11-25, schema, PrimitiveSchemaDefinition)."""
     made: dict[str, Json] = {
-        name: _text(field, name, _MAX_TITLE_LENGTH) for name in ("title", "description") if name in field
+        name: request_text(field, name, _MAX_TITLE_LENGTH) for name in ("title", "description") if name in field
     }
     kind = field.get("type")
     made["type"] = kind
     match kind:
         case "string":
-            made |= _choices(field) or _bounds(field, ("minLength", "maxLength"), _is_count)
+            made |= _choices(field) or bounds_in(field, ("minLength", "maxLength"), _is_count)
             if field.get("format") in _FORMATS:
                 made["format"] = field["format"]
-            made |= _default(field, _is_shown)
+            made |= _default(field, is_shown)
         case "number" | "integer":
-            made |= _bounds(field, ("minimum", "maximum"), _is_number) | _default(field, _is_number)
+            made |= bounds_in(field, ("minimum", "maximum"), is_number) | _default(field, is_number)
         case "boolean":
             made |= _default(field, lambda value: isinstance(value, bool))
         case "array":
@@ -245,8 +244,8 @@ def _field(field: JsonObject) -> JsonObject:
             if not choices:
                 raise BadRequestError("a list of a form must be one of choices")
             made["items"] = choices if "anyOf" in choices else {"type": "string", **choices}
-            made |= _bounds(field, ("minItems", "maxItems"), _is_count)
-            made |= _default(field, lambda value: isinstance(value, list) and all(map(_is_shown, value)))
+            made |= bounds_in(field, ("minItems", "maxItems"), _is_count)
+            made |= _default(field, lambda value: isinstance(value, list) and all(map(is_shown, value)))
         case _:
             raise BadRequestError("a field of a form must be a text, a number, a boolean or a choice")
     return made
@@ -261,17 +260,17 @@ def _choices(field: JsonObject) -> dict[str, Json]:
     values, titles = field.get("enum"), field.get("enumNames")
     if not isinstance(values, list):
         return {}
-    if not all(map(_is_shown, _few(values))):
+    if not all(map(is_shown, _few(values))):
         raise BadRequestError("a choice of a form must be a text without hidden characters")
     made: dict[str, Json] = {"enum": list(values)}
-    if isinstance(titles, list) and len(titles) == len(values) and all(map(_is_shown, titles)):
+    if isinstance(titles, list) and len(titles) == len(values) and all(map(is_shown, titles)):
         made["enumNames"] = list(titles)
     return made
 
 
 def _choice(one: Json) -> JsonObject:
     value, title = (one.get("const"), one.get("title")) if isinstance(one, Mapping) else (None, None)
-    if not _is_shown(value):
+    if not is_shown(value):
         raise BadRequestError("a choice of a form must be a text without hidden characters")
     return {"const": value, "title": bounded(visible(title), _MAX_TITLE_LENGTH) if isinstance(title, str) else value}
 
@@ -290,61 +289,6 @@ def _default(field: JsonObject, fits: Callable[[Json], bool]) -> dict[str, Json]
     return {"default": field["default"]}
 
 
-def _bounds(field: JsonObject, names: tuple[str, ...], fits: Callable[[Json], bool]) -> dict[str, Json]:
-    return {name: field[name] for name in names if name in field and fits(field[name])}
-
-
-def _sampling(params: JsonObject) -> JsonObject:
-    messages, tokens = params.get("messages"), params.get("maxTokens")
-    if not isinstance(messages, list) or not 0 < len(messages) <= _MAX_MESSAGES:
-        raise BadRequestError("messages must be a list that is not empty")
-    if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 < tokens <= _MAX_TOKENS:
-        raise BadRequestError("maxTokens must be a positive number")
-    if params.get("tools") or params.get("toolChoice"):
-        raise BadRequestError("this client offers no sampling with tools")
-    made: dict[str, Json] = {"messages": [_message(one) for one in messages], "maxTokens": tokens}
-    if isinstance(params.get("systemPrompt"), str):
-        made["systemPrompt"] = _text(params, "systemPrompt", _MAX_REQUEST_SIZE)
-    if _is_number(heat := params.get("temperature")):
-        made["temperature"] = heat
-    stops, preferences = params.get("stopSequences"), params.get("modelPreferences")
-    if isinstance(stops, list) and all(isinstance(one, str) for one in stops):
-        made["stopSequences"] = [visible(one) for one in stops if isinstance(one, str)]
-    if isinstance(preferences, Mapping):
-        made["modelPreferences"] = _preferences(preferences)
-    return made
-
-
-def _message(one: Json) -> JsonObject:
-    role, content = (one.get("role"), one.get("content")) if isinstance(one, Mapping) else (None, None)
-    if role not in {"user", "assistant"}:
-        raise BadRequestError("a message must be of the user or the assistant")
-    return {"role": role, "content": _sampled(content)}
-
-
-def _sampled(content: Json) -> Json:
-    """Content of a message: a block, or a list of blocks."""
-    if isinstance(content, list) and content:
-        return [_sampled(one) for one in content if not isinstance(one, list)]
-    if not isinstance(content, Mapping) or content.get("type") not in _SAMPLED:
-        raise BadRequestError("content must be text, a picture or a recording")
-    block = content_block(content)
-    if isinstance(text := block.get("text"), str):
-        return {**block, "text": visible(text)}
-    return block
-
-
-def _preferences(given: JsonObject) -> JsonObject:
-    hints = given.get("hints")
-    names: list[Json] = [
-        {"name": bounded(visible(one["name"]), _MAX_NAME_LENGTH)}
-        for one in islice(hints if isinstance(hints, list) else [], _MAX_FIELDS)
-        if isinstance(one, Mapping) and isinstance(one.get("name"), str)
-    ]
-    found = _bounds(given, ("costPriority", "speedPriority", "intelligencePriority"), _is_number)
-    return {**found, "hints": names} if names else found
-
-
 def _checked_answer(method: str, params: JsonObject, answer: Json) -> JsonObject:
     """The members of an answer that the protocol has for it. Raises `Unasked` for anything else."""
     kind: RequestKind | None = request_kind(method, params)
@@ -356,11 +300,9 @@ def _checked_answer(method: str, params: JsonObject, answer: Json) -> JsonObject
         return {"roots": [one for one in found if one is not None]}
     if kind == "sampling":
         try:
-            made = {**_message(answer), "model": str(answer.get("model") or "unknown")}
+            return sampling_answer(params, answer)
         except BadRequestError:
             raise Unasked from None
-        reason = answer.get("stopReason")
-        return {**made, "stopReason": reason} if isinstance(reason, str) else made
     action = answer.get("action")
     if action != "accept":
         return {"action": action if action in {"decline", "cancel"} else "cancel"}
@@ -386,25 +328,6 @@ def _fits(schema: Json, content: Mapping[str, Json]) -> bool:
         )
     except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
         return False
-
-
-def _text(params: JsonObject, name: str, limit: int) -> str:
-    text = params.get(name)
-    if not isinstance(text, str):
-        raise BadRequestError(f"{name} must be a text")
-    return bounded(visible(text).strip(), limit)
-
-
-def _is_name(name: str) -> bool:
-    return 0 < len(name) <= _MAX_NAME_LENGTH and _is_shown(name)
-
-
-def _is_shown(value: Json) -> bool:
-    return isinstance(value, str) and len(value) <= _MAX_MESSAGE_LENGTH and visible(value) == value
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_count(value: Json) -> bool:

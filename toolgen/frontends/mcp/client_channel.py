@@ -18,7 +18,7 @@ from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.operations.call_reports import CallReports
 from toolgen.gateway.operations.caller_questions import CallerQuestions
 from toolgen.model.apps import APPS, accepts_apps
-from toolgen.model.caller_requests import request_kind
+from toolgen.model.caller_requests import SAMPLING_TOOLS, request_kind
 from toolgen.model.client_channel import LOG_LEVELS, InputNeeded, Unasked
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Json, JsonObject
@@ -49,6 +49,8 @@ def capabilities_of(given: object) -> frozenset[str]:
     if not given or not isinstance(given, Mapping):
         return NO_CAPABILITIES
     found = {name for name in ("sampling", "roots") if isinstance(given.get(name), Mapping)}
+    if "sampling" in found and isinstance(given["sampling"].get("tools"), Mapping):
+        found.add(SAMPLING_TOOLS)
     if accepts_apps(given):
         found.add(APPS)
     modes = given.get("elicitation")

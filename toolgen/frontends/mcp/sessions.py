@@ -14,14 +14,15 @@ from msgspec import Struct
 from toolgen.frontends.http.request import Rejected
 from toolgen.frontends.mcp.messages import client_label
 from toolgen.model.apps import APPS
-from toolgen.model.caller_requests import REQUEST_KINDS
+from toolgen.model.caller_requests import REQUEST_KINDS, SAMPLING_TOOLS
 
 __all__ = ["NO_SESSION", "McpSession", "named_session", "opened_session", "session_id"]
 
-_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([aersu]{1,5}))?\Z")
-_MAX_SESSION_LENGTH = 679
+_SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([aerstu]{1,6}))?\Z")
+_MAX_SESSION_LENGTH = 680
 _LETTERS: Final[Mapping[str, str]] = {
     APPS: "a",
+    SAMPLING_TOOLS: "t",
     **{kind: "u" if kind == "elicitation_url" else kind[0] for kind in REQUEST_KINDS},
 }
 

@@ -37,7 +37,7 @@ class ReturningCaller(CallReports):
 
     @property
     def listens(self) -> bool:
-        """Nobody hears of its progress."""
+        """False: the progress of the call is not told."""
         return False
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from toolgen.core.canonical import digest, encodable
 from toolgen.core.errors import AuditError
 from toolgen.model.call import Call, Principal
-from toolgen.model.caller_requests import REQUEST_KINDS
+from toolgen.model.caller_requests import REQUEST_CAPABILITIES
 from toolgen.model.result import Cancelled, Error, Refused, Result
 from toolgen.model.tool import Tool
 from toolgen.model.verdict import Consent
@@ -149,7 +149,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
         asked = self.elicits and connection.elicits and elicitable(needs)
         if connection.line is None or not (asked or connection.returns):
             return ()
-        return tuple(sorted(connection.line.capabilities.intersection(REQUEST_KINDS)))
+        return tuple(sorted(connection.line.capabilities.intersection(REQUEST_CAPABILITIES)))
 
     def dry_run(self, call: Call, call_context: CallContext) -> Judged:
         """Judge a dry run without asking people; the result shows the question that people would be asked."""

@@ -42,6 +42,7 @@ __all__ = [
     "AS_PINNED",
     "NOT_ASKED",
     "PINNED_NOW",
+    "UNLISTED",
     "ServerListing",
     "Summary",
     "changed_since",
@@ -58,6 +59,7 @@ __all__ = [
 
 AS_PINNED = "as pinned"
 NOT_ASKED = "not asked: the pinned copy"
+UNLISTED = "not listed, and not pinned yet"
 PINNED_NOW = "pinned now"
 
 

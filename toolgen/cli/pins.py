@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, ServerListing, changed_since
+from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, UNLISTED, ServerListing, changed_since
 from toolgen.cli.diff import print_difference
 from toolgen.cli.text_difference import text_difference
 from toolgen.connectors.pins import LOCK, Pin, stage
@@ -97,6 +97,8 @@ class Refresher:
         if CONNECTORS[config.kind].lists_tools and config.pin is not None and name not in self.unlisted:
             since = self._since_pin(old.config.pin, config.pin, listed=name not in self._copied)
             self.asked[name] = ServerListing(seconds=perf_counter() - started, since_pin=since)
+        elif name in self.unlisted:
+            self.asked[name] = ServerListing(seconds=perf_counter() - started, since_pin=UNLISTED)
         references: dict[str, Pin] = {}
         for url, pin in old.config.references.items():
             if not is_below(url, config.refs):

@@ -388,6 +388,16 @@ def test_clients_are_given_the_hints_of_a_server_that_is_trusted(
     assert found == {**hints, "openWorldHint": open_world, "idempotentHint": not open_world}
 
 
+def test_a_build_says_of_a_server_that_was_never_listed_that_it_is_not_pinned(tmp_path: Path, toolgen: Run) -> None:
+    path = write_project(tmp_path, mcp={"command": hostile(tmp_path, *listed("echo"))})
+    project = json.loads(path.read_text(encoding="utf-8"))
+    project["sources"]["gone"] = {"mcp": {"command": ["no-such-program-anywhere"]}}
+    path.write_text(json.dumps(project), encoding="utf-8")
+    done = toolgen("build")
+    (line,) = [line for line in done.out.splitlines() if line.startswith("gone is gone: 0 tools, ")]
+    assert line.endswith(" s, not listed, and not pinned yet")
+
+
 def test_a_build_says_of_each_server_what_it_is_and_what_changed(tmp_path: Path, toolgen: Run) -> None:
     write_project(tmp_path, mcp={"command": hostile(tmp_path, *listed("echo", "other", "third"))})
 

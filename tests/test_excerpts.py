@@ -73,6 +73,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "unknown[:_MAX_UNKNOWN]",
     ),
     "connectors/resilience.py": ("address[:100]",),
+    "gateway/sign_in/signing_keys.py": ("signature[:32]",),
     "pipeline/responses/choice.py": (
         "items[:_MAX_LOOKED_AT]",
         "list(found)[:_MAX_TOLD]",

@@ -22,6 +22,8 @@ from toolgen.frontends.rest.accounts import account_json
 from toolgen.gateway.accounts.accounts import ACCOUNT_NAME, DEFAULT_NAME
 from toolgen.gateway.accounts.assembled import account_keys, account_store
 from toolgen.gateway.protocol import Administration
+from toolgen.gateway.sign_in.assembled import sign_in_store
+from toolgen.gateway.sign_in.records import KINDS
 from toolgen.state.accounts import Account, AccountStore
 from toolgen.state.key_encryption import FileKeys
 
@@ -121,7 +123,8 @@ def revoke(principal: str | None, source: str | None, removed: bool, config_path
 def rotate(config_path: str) -> None:
     """Encrypt the accounts of people with a new key: their data keys are wrapped again, for every gateway at once.
 
-    A key of the project's own file is replaced. Keys under accounts.keys are the operator's: put the new one before the others first.
+    So are sign-ins of hosted clients. A key of the project's own file is replaced. Keys under accounts.keys are the operator's: put the new
+    one before the others first.
     """
     settings = load_settings(config_path)
     click.echo(f"{asyncio.run(_rotate(settings))} accounts are encrypted with the new key")
@@ -178,15 +181,19 @@ async def _rotate(settings: Settings) -> int:
     if isinstance(keys, FileKeys):
         keys.add()
     store: AccountStore = account_store(settings, SystemClock())
+    sign_ins = sign_in_store(settings, SystemClock())
     try:
         count = 0
         while more := await store.rotate():
             count += more
+        while await sign_ins.rotate(KINDS):
+            pass
         if isinstance(keys, FileKeys):
             keys.drop_older()
         return count
     finally:
         await store.close()
+        await sign_ins.close()
 
 
 def _cell(row: dict[str, Any], head: str) -> str:

@@ -191,6 +191,15 @@ command.add_command(
     )
 )
 
+command.add_command(
+    LazyCommand(
+        "rotate-signing",
+        "toolgen.cli.signing_keys",
+        "Make another key that access tokens of hosted clients are signed with.",
+        attribute="rotate_signing",
+    )
+)
+
 
 def _rows(credentials: PolicyCredentials, name: str, revoked: frozenset[str]) -> list[dict[str, str | None]]:
     return [

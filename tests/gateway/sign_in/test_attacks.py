@@ -515,7 +515,7 @@ async def test_confused_deputy_by_a_remembered_session_at_the_provider(
         ("Ｃlaude", "Claude"),
         ("<b>Claude</b>", "&lt;b&gt;Claude&lt;/b&gt;"),
         ("Claude\n\nThis client is verified", "Claude This client is verified"),
-        ("x" * 500, "x" * 80),
+        ("x" * 500, "x" * 79 + "…"),
     ],
 )
 async def test_look_alike_names_are_shown_plainly_and_with_the_host(

@@ -11,6 +11,7 @@ from toolgen.config.sign_in import ClientSettings
 from toolgen.gateway.sign_in.errors import OAuthError
 from toolgen.gateway.sign_in.records import HostedClient
 from toolgen.gateway.sign_in.redirects import redirect_fault, redirect_host
+from toolgen.model.excerpt import bounded
 
 __all__ = ["METHODS", "client_of", "plain_name"]
 
@@ -65,7 +66,7 @@ def plain_name(name: object) -> str:
         return ""
     spaced = "".join(" " if sign.isspace() else sign for sign in unicodedata.normalize("NFKC", name))
     kept = "".join(sign for sign in spaced if sign.isprintable() and unicodedata.category(sign) != "Mn")
-    return " ".join(kept.split())[:_MAX_NAME_LENGTH]
+    return bounded(" ".join(kept.split()), _MAX_NAME_LENGTH)
 
 
 def _is_public(said: Mapping[str, Any], *, document: bool) -> bool:

@@ -26,6 +26,7 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.sign_in.opening import open_sign_in
 from toolgen.gateway.sign_in.records import SignInGrant
 from toolgen.gateway.sign_in.redirects import redirect_fault, redirect_fits
+from toolgen.gateway.sign_in.sign_in_log import MAX_REFUSALS
 
 
 async def grants(here: Place) -> tuple[SignInGrant, ...]:
@@ -614,3 +615,16 @@ async def test_a_refused_credential_counts_like_any_other(tmp_path: Path, provid
         for _ in range(31):
             last = await http.get("/v1/tools", headers=bearer(provider_token("ec", iss=here.url)))
         assert last.status_code == 429
+
+
+async def test_refusals_that_anybody_can_cause_do_not_fill_the_record(
+    tmp_path: Path, provider: IdentityProvider
+) -> None:
+    clock = FixedClock(SystemClock().now())
+    async with place(tmp_path, provider, clock) as here, httpx.AsyncClient(base_url=here.url) as http:
+        for _ in range(MAX_REFUSALS + 5):
+            assert (await http.post("/oauth/token", data={"grant_type": "refresh_token"})).status_code in {400, 401}
+        assert len(here.recorded("token_refused")) == MAX_REFUSALS
+        clock.advance(61)
+        await http.post("/oauth/token", data={"grant_type": "refresh_token"})
+        assert here.recorded("token_refused")[0]["arguments"]["left_out"] == "5"

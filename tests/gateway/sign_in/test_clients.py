@@ -183,11 +183,12 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
+@pytest.mark.parametrize("shared", ["redis", "folder"])
 async def test_two_gateways_behind_one_address_share_a_sign_in(
-    tmp_path: Path, provider: IdentityProvider, redis: RedisServer
+    tmp_path: Path, provider: IdentityProvider, redis: RedisServer, shared: str
 ) -> None:
     """Each step reaches the other gateway than the one before. Code and refresh token are used once among both."""
-    state = f"redis://127.0.0.1:{redis.port}/0"
+    state = f"redis://127.0.0.1:{redis.port}/0" if shared == "redis" else "memory"
     async with place(tmp_path, provider, state=state) as here:
         path = here.gateway.settings.path
         listener = socket.create_server(("127.0.0.1", 0))

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 import httpx
+import pytest
 import yaml
 
 from tests.gateway.sign_in.places import Place, opened
@@ -19,7 +20,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "hosted-clients.md"
 
 
 async def test_the_example_of_the_page_signs_a_person_in(
-    tmp_path: Path, provider: IdentityProvider, monkeypatch
+    tmp_path: Path, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(identity_provider, "CLIENT", "toolgen")
     provider.claims = {"groups": ["engineering"]}

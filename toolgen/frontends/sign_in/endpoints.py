@@ -136,7 +136,7 @@ class SignInEndpoints:
             said = _object(await read_json_body(request))
             client, answer = await self._server.clients.register(said, request.client)
         except OAuthError as error:
-            await self._server.log.note(
+            await self._server.log.refused(
                 "registration_refused", address=request.client, error=error.code, why=error.text
             )
             return _answer(error.status, _told(error))

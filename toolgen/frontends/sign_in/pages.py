@@ -46,7 +46,7 @@ class ConsentPages:
         try:
             asked = await self._server.authorization.read(_pairs(request))
         except OAuthError as error:
-            await self._server.log.note(
+            await self._server.log.refused(
                 "authorization_refused", address=request.client, error=error.code, why=error.text
             )
             return _message(400, "This client cannot sign you in", error.text)
@@ -155,7 +155,7 @@ class ConsentPages:
     async def _refused(self, request: Request, why: str, attempt: AuthorizationAttempt | None = None) -> Response:
         """Tell a person why they were not signed in. Nothing is sent to the client."""
         client = "" if attempt is None else attempt.client
-        await self._server.log.note("sign_in_refused", client=client, address=request.client, why=why)
+        await self._server.log.refused("sign_in_refused", client=client, address=request.client, why=why)
         return _message(403, "You were not signed in", why, cookie_header(self._cookie, ""))
 
     def _leave(self, location: str) -> Response:

@@ -40,7 +40,7 @@ def make_sign_in(
     settings = project.sign_in
     if settings is None:
         return None
-    issuer, store, log = project.url, sign_in_store(project, clock), SignInLog(record)
+    issuer, store, log = project.url, sign_in_store(project, clock), SignInLog(record, clock)
     documents = ClientDocuments(settings.clients, permit, clock)
     clients = Clients(settings.clients, store, documents, clock)
     resources = Resources(issuer, project.mcp_servers, settings.resources)

@@ -69,7 +69,7 @@ class TokenEndpoint:
             client_id = claimed_client(form, authorization)
             return await self._issued(form, resources, authorization)
         except OAuthError as error:
-            await self._dependencies.log.note(
+            await self._dependencies.log.refused(
                 "token_refused", client=client_id, address=address, error=error.code, why=error.text
             )
             return error.status, {"error": error.code, "error_description": error.text}

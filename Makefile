@@ -268,7 +268,7 @@ lock:
 	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra sql --group build --group examples --universal --python-version 3.11 \
 	  --constraint requirements-dev.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
 	  --output-file requirements.lock
-	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra cel --extra redis --extra postgres --extra mysql --universal --python-version 3.11 \
+	$(VENV)-lock/bin/uv pip compile pyproject.toml --extra cel --extra redis --extra postgres --extra mysql --extra sign-in --universal --python-version 3.11 \
 	  --constraint requirements-dev.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
 	  --output-file deploy/requirements.lock
 	$(VENV)-lock/bin/python -m tests.platforms.wheels $(VENV)-lock/bin/uv

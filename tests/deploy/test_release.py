@@ -13,7 +13,7 @@ import toolgen
 from tests.deploy.test_deployment import ROOT, instructions, ran, tool
 
 WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
-IMAGE_EXTRAS = ("cel", "redis", "postgres", "mysql")
+IMAGE_EXTRAS = ("cel", "redis", "postgres", "mysql", "sign-in")
 
 
 def workflow() -> dict[str, Any]:

@@ -267,3 +267,26 @@ async def test_a_person_signs_in_and_agrees_in_chromium(tmp_path: Path, provider
         finally:
             await browser.close()
             server.close()
+
+
+async def test_another_gateway_takes_tokens_of_this_one_by_its_key_set(
+    tmp_path: Path, provider: IdentityProvider
+) -> None:
+    """People sign in at the first gateway for the second, which knows it as an issuer, and reads groups from the token."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    second = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    provider.claims = {"groups": ["ops"]}
+    more = {"resources": [f"{second}/mcp"], "claims": ["groups"]}
+    async with place(tmp_path, provider, sign_in=more) as here:
+        jwks = {"issuer": here.url, "audience": f"{second}/mcp", "jwks": f"{here.url}/oauth/jwks"}
+        policy = policy_of(provider)
+        policy["issuers"] = {"hosted": {"jwt": jwks, "roles": [], "grants": {"groups": {"ops": ["staff"]}}}}
+        path = write_project(tmp_path / "second", provider, second, policy=policy, gateway={"sign_in": None})
+        async with opened(path, listener) as other:
+            away = Place(other, second, provider, here.browser)
+            client = await here.client()
+            tokens = await here.tokens(client, resource=f"{second}/mcp")
+            assert "shop__query" in (await away.tools(tokens["access_token"])).text
+            assert (await here.tools(tokens["access_token"])).status_code == 401
+            own = await here.tokens(client)
+            assert (await away.tools(own["access_token"])).status_code == 401

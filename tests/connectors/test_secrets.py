@@ -66,7 +66,7 @@ def test_references_are_read(text: str, provider: str, locator: str, prefix: str
 @pytest.mark.parametrize(
     "text",
     [
-        "${aws:x}",
+        "${other:x}",
         "${env:}",
         "${env:A} b",
         "${vault:app#key}",

@@ -1,6 +1,7 @@
 """Resolves secret references at send time: what is here at once, what is elsewhere when it was fetched.
 
 `${keyring:service/name}`: the keyring of the account that the gateway runs as, by the keyring library where it is installed.
+`${aws:name#key}`, `${gcp:project/name#key}` and `${azure:vault/name#key}`: secrets of cloud providers (`cloud_secrets`).
 `${vault:path#key}`: HashiCorp Vault's KV version 2 over its HTTP API, configured as Vault's own tools are, by VAULT_ADDR and so on.
 """
 
@@ -17,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from msgspec.structs import replace
 
+from toolgen.connectors.cloud_secrets import CLOUDS, CloudSecrets
 from toolgen.connectors.executor import Destination, Permit
 from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import (
@@ -277,8 +279,8 @@ _SUGGESTION = "set it where the gateway runs"
 class SecretResolver:
     """Resolves references each time one is needed, so that a rotated variable, file or entry is seen by the next call.
 
-    Variables and files are looked at every time; what has to be fetched (Vault, keyrings) is remembered for a while. `permit` is asked
-    about the address of a Vault, and lets every one through where it is None: for what an operator starts by hand.
+    Variables and files are looked at every time; what has to be fetched (Vault, cloud providers, keyrings) is remembered for a while.
+    `permit` is asked about the address of a Vault, and lets every one through where it is None: for what an operator starts by hand.
     """
 
     def __init__(
@@ -292,6 +294,7 @@ class SecretResolver:
         self._clock = clock
         self._files: OrderedDict[str, tuple[tuple[int, ...], str]] = OrderedDict()
         self._vault = VaultClient(environment, permit=permit, clock=clock)
+        self._clouds = CloudSecrets(environment, permit=permit, clock=clock)
         self._keyring: dict[str, tuple[float, str]] = {}
 
     def revealed(self, reference: SecretReference) -> str | None:
@@ -308,6 +311,9 @@ class SecretResolver:
                 missing = f"the secret file {reference.locator} is empty or cannot be read"
             case "vault":
                 found = self._vault.known(reference.locator)
+                return None if found is None else reference.prefix + found
+            case "aws" | "gcp" | "azure" as cloud:
+                found = self._clouds.known(cloud, reference.locator)
                 return None if found is None else reference.prefix + found
             case "keyring":
                 entry = self._keyring.get(reference.locator)
@@ -328,6 +334,8 @@ class SecretResolver:
             return Secret(known)
         if reference.provider == "vault":
             return Secret(reference.prefix + await self._vault.read(reference.locator))
+        if reference.provider in CLOUDS:
+            return Secret(reference.prefix + await self._clouds.read(reference.provider, reference.locator))
         value = await asyncio.to_thread(read_keyring, reference.locator)
         self._keyring[reference.locator] = (self._clock.monotonic() + _KEYRING_S, value)
         return Secret(reference.prefix + value)

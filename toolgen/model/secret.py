@@ -13,9 +13,18 @@ __all__ = ["MASK", "Secret", "SecretReference", "Unprinted", "parse_reference"]
 
 MASK = "***"
 # Before it, what some headers have before their secret: `token ${env:NAME}`, `session=${env:NAME}`.
-_REFERENCE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,39}[ =])?\$\{(env|file|vault|keyring):([^}]+)\}\Z")
+_REFERENCE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,39}[ =])?\$\{(env|file|vault|keyring|aws|gcp|azure):([^}]+)\}\Z")
 _SHAPES = {
     "vault": (re.compile(r"[^/#\s]+(?:/[^/#\s]+)+#[^#]+\Z"), "write it like ${vault:secret/github#token}"),
+    "aws": (re.compile(r"[A-Za-z0-9/_+=.@:-]{1,2048}(?:#[^#]+)?\Z"), "write it like ${aws:prod/github#token}"),
+    "gcp": (
+        re.compile(r"[A-Za-z0-9:.-]{1,128}/[A-Za-z0-9_-]{1,255}(?:@[A-Za-z0-9_-]{1,64})?(?:#[^#]+)?\Z"),
+        "write it like ${gcp:my-project/github#token}",
+    ),
+    "azure": (
+        re.compile(r"[A-Za-z0-9-]{3,24}/[A-Za-z0-9-]{1,127}(?:@[0-9a-f]{32})?(?:#[^#]+)?\Z"),
+        "write it like ${azure:my-vault/github#token}",
+    ),
     "keyring": (re.compile(r"[^/]+/.+\Z"), "write it like ${keyring:service/name}"),
 }
 
@@ -75,9 +84,10 @@ class Unprinted(Struct, frozen=True, kw_only=True):
 
 
 class SecretReference(Unprinted, frozen=True):
-    """`${env:NAME}`, `${file:/path}`, `${vault:path#key}` or `${keyring:service/name}`; or a literal that somebody wrote all the same."""
+    """`${env:NAME}`, `${file:/path}`, `${vault:path#key}`, `${keyring:service/name}`, or `${aws:…}`, `${gcp:…}`, `${azure:…}`; or a literal
+    that somebody wrote all the same."""
 
-    provider: str  # env | file | vault | keyring | literal
+    provider: str  # env | file | vault | keyring | aws | gcp | azure | literal
     locator: str
     prefix: str = ""  # sent before the value
 
@@ -105,6 +115,7 @@ def parse_reference(text: str) -> SecretReference:
     if text.startswith("${"):
         raise SecretError(
             "is not a secret reference toolgen knows",
-            suggestion="use ${env:NAME}, ${file:/path}, ${vault:path#key} or ${keyring:service/name}",
+            suggestion="use ${env:NAME}, ${file:/path}, ${vault:path#key}, ${keyring:service/name}, "
+            "${aws:name#key}, ${gcp:project/name#key} or ${azure:vault/name#key}",
         )
     return SecretReference("literal", text)

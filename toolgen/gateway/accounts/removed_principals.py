@@ -22,7 +22,7 @@ _LOOK_S = 0.5
 log = logging.getLogger("toolgen.accounts")
 
 
-class _Known(Struct, frozen=True):
+class _KnownPrincipals(Struct, frozen=True):
     """Principals and issuers of a policy."""
 
     principals: frozenset[str]
@@ -45,7 +45,7 @@ class RemovedPrincipals:
     ) -> None:
         self._accounts, self._callers, self._current, self._unsettled = accounts, callers, current, unsettled
         self._watch: asyncio.Task[None] | None = None
-        self._seen: _Known | None = None
+        self._seen: _KnownPrincipals | None = None
         self._gone: set[str] = set()
 
     def start(self, background: Background) -> None:
@@ -78,7 +78,7 @@ class RemovedPrincipals:
         if self._gone:
             await self._remove(self._seen)
 
-    async def _remove(self, known: _Known) -> None:
+    async def _remove(self, known: _KnownPrincipals) -> None:
         """Remove the accounts of principals that are gone; what fails is tried again."""
         try:
             left = False
@@ -90,8 +90,8 @@ class RemovedPrincipals:
         except (StateError, AuditError) as error:
             log.error("accounts of removed principals are not removed yet: %s", error)  # noqa: TRY400 - it says all there is
 
-    def _now(self) -> _Known:
-        return _Known(frozenset(self._callers.principals), frozenset(self._callers.issuers))
+    def _now(self) -> _KnownPrincipals:
+        return _KnownPrincipals(frozenset(self._callers.principals), frozenset(self._callers.issuers))
 
 
 def _is_of(name: str, gone: Collection[str]) -> bool:

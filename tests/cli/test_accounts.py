@@ -147,3 +147,11 @@ async def _count() -> int:
 
 def test_the_store_of_the_command_is_that_of_the_gateway(provider: AccountProvider) -> None:
     assert asyncio.run(_count()) == 2
+
+
+@pytest.mark.parametrize("written", ["aws:", "gcp:projects/p", "vault:accounts", "vault:../accounts", "aws:a b"])
+def test_a_key_of_no_service_is_refused(provider: AccountProvider, toolgen: Run, written: str) -> None:
+    settings = json.loads(Path("toolgen.yaml").read_text(encoding="utf-8"))
+    Path("toolgen.yaml").write_text(json.dumps({**settings, "accounts": {"kms": written}}), encoding="utf-8")
+    refused = toolgen("accounts", "list")
+    assert (refused.code, "kms: is no key of a service" in refused.err) == (1, True)

@@ -124,14 +124,14 @@ async def test_rotation_wraps_every_data_key_again_and_leaves_the_content(places
     for name in names:
         await store.put(account(name=name))
     before = {row.id: row.record for row in await rows.all()}
-    former = keys.current()
+    former = await keys.current()
     keys.add()
-    assert keys.current() != former
+    assert await keys.current() != former
     assert await store.rotate() == 3
     assert await store.rotate() == 0
     keys.drop_older()
     after = {row.id: row.record for row in await rows.all()}
-    assert {one.key_id for one in after.values()} == {keys.current()}
+    assert {one.key_id for one in after.values()} == {await keys.current()}
     assert {row: one.box for row, one in after.items()} == {row: one.box for row, one in before.items()}
     assert [one.access_token for one in await store.all()] == ["canary-access"] * 3
     await store.close()

@@ -124,7 +124,7 @@ def rotate(config_path: str) -> None:
     """Encrypt the accounts of people with a new key: their data keys are wrapped again, for every gateway at once.
 
     So are sign-ins of hosted clients. A key of the project's own file is replaced. Keys under accounts.keys are the operator's: put the new
-    one before the others first.
+    one before the others first. With accounts.kms the service rotates its own key, and data keys are wrapped with its newest version.
     """
     settings = load_settings(config_path)
     click.echo(f"{asyncio.run(_rotate(settings))} accounts are encrypted with the new key")
@@ -178,7 +178,8 @@ async def _revoke(
 
 async def _rotate(settings: Settings) -> int:
     keys = account_keys(settings)
-    if isinstance(keys, FileKeys):
+    own = isinstance(keys, FileKeys) and not settings.accounts.kms
+    if own and isinstance(keys, FileKeys):
         keys.add()
     store: AccountStore = account_store(settings, SystemClock())
     sign_ins = sign_in_store(settings, SystemClock())
@@ -188,7 +189,7 @@ async def _rotate(settings: Settings) -> int:
             count += more
         while await sign_ins.rotate(KINDS):
             pass
-        if isinstance(keys, FileKeys):
+        if own and isinstance(keys, FileKeys):
             keys.drop_older()
         return count
     finally:

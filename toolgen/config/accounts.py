@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Struct
 
@@ -11,17 +13,22 @@ from toolgen.model.secret import SecretReference, parse_reference
 
 __all__ = ["AccountSettings", "GivenAccounts", "read_accounts"]
 
+_KMS = re.compile(r"aws:[A-Za-z0-9:/_-]{1,256}\Z|vault:[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)+\Z")
+
 
 class GivenAccounts(msgspec.Struct, forbid_unknown_fields=True):
     """`accounts:` as it is written."""
 
     keys: list[str] = []
+    kms: str = ""
 
 
 class AccountSettings(Struct, frozen=True, kw_only=True):
-    """Key-encryption keys: the first one encrypts, all of them decrypt. Without any, they are in a file of the project."""
+    """Key-encryption keys: the first one encrypts, all of them decrypt. Without any, they are in a file of the project.
+    `kms` names a service that encrypts in their place; they decrypt what was encrypted before."""
 
     keys: tuple[SecretReference, ...] = ()
+    kms: str = ""
 
 
 def read_accounts(given: GivenAccounts, document: YamlDocument) -> AccountSettings:
@@ -40,4 +47,10 @@ def read_accounts(given: GivenAccounts, document: YamlDocument) -> AccountSettin
                 suggestion="write ${env:NAME} or ${file:/path}; 64 hex digits, as `openssl rand -hex 32` prints",
             )
         keys.append(reference)
-    return AccountSettings(keys=tuple(keys))
+    if given.kms and not _KMS.match(given.kms):
+        raise ConfigError(
+            "kms: is no key of a service",
+            where=document.where("accounts", "kms"),
+            suggestion="write aws:alias/NAME, aws:KEY-ID or vault:MOUNT/NAME",
+        )
+    return AccountSettings(keys=tuple(keys), kms=given.kms)

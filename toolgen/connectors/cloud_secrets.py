@@ -24,7 +24,7 @@ from toolgen.core.errors import SecretError
 from toolgen.core.files import read_file
 from toolgen.model.secret import Unprinted
 
-__all__ = ["CLOUDS", "CloudSecrets", "aws_request"]
+__all__ = ["CLOUDS", "CloudRequests", "CloudSecrets", "aws_request"]
 
 CLOUDS = frozenset({"aws", "gcp", "azure"})
 _TTL_S = 300.0
@@ -57,7 +57,7 @@ class CloudSecrets:
     """Secrets of the providers that references name. Concurrent readers of one secret share a request."""
 
     def __init__(self, environment: Mapping[str, str], *, permit: Permit | None, clock: Clock) -> None:
-        self._outbound = _CloudRequests(environment=environment, permit=permit, clock=clock)
+        self._outbound = CloudRequests(environment=environment, permit=permit, clock=clock)
         self._environment, self._clock = environment, clock
         self._known: OrderedDict[tuple[str, str], _CloudSecret] = OrderedDict()
         self._reading: dict[tuple[str, str], asyncio.Task[_CloudSecret]] = {}
@@ -178,7 +178,7 @@ class _FetchToken(Protocol):
     async def __call__(self, scope: str, /) -> Mapping[str, object]: ...
 
 
-class _CloudRequests(Struct, frozen=True, kw_only=True):
+class CloudRequests(Struct, frozen=True, kw_only=True):
     """Requests to providers. Each address is put to the egress rules of the policy."""
 
     environment: Mapping[str, str]
@@ -186,7 +186,7 @@ class _CloudRequests(Struct, frozen=True, kw_only=True):
     clock: Clock
 
     def __repr__(self) -> str:
-        return "_CloudRequests(***)"
+        return "CloudRequests(***)"
 
     def given(self, name: str) -> str:
         """Return a variable. Raises `OutboundError`."""
@@ -221,7 +221,7 @@ class _CloudRequests(Struct, frozen=True, kw_only=True):
 
 
 async def aws_request(
-    outbound: _CloudRequests, service: str, target: str, members: Mapping[str, object]
+    outbound: CloudRequests, service: str, target: str, members: Mapping[str, object]
 ) -> Mapping[str, object]:
     """Send a request of AWS's JSON protocol, signed with the credentials of the environment. Raises `OutboundError`."""
     from toolgen.connectors.http.request_builder import HttpRequest  # noqa: PLC0415 - where a reference names AWS
@@ -244,7 +244,7 @@ async def aws_request(
     )
 
 
-async def _aws_key(outbound: _CloudRequests) -> tuple[str, str, str]:
+async def _aws_key(outbound: CloudRequests) -> tuple[str, str, str]:
     """Return an access key: that of the environment, or the one of the container (ECS, EKS Pod Identity)."""
     environment = outbound.environment
     url = environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")

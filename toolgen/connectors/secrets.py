@@ -139,6 +139,20 @@ class VaultClient:
         inner = rest if rest.startswith("data/") else f"data/{rest}"
         return await self._ask("GET", f"{quote(mount, safe='')}/{quote(inner, safe='/')}", token)
 
+    async def call(self, method: str, path: str, members: Mapping[str, object] | None = None) -> Mapping[str, object]:
+        """Return the `data` of an answer of Vault to a request below /v1. Raises `OutboundError`, without anything that Vault wrote."""
+        body = b"" if members is None else json.dumps(members).encode()
+        reply = await self._ask(method, path, await self._login(again=False), body)
+        if reply.status == 403 and self._role()[0]:
+            reply = await self._ask(method, path, await self._login(again=True), body)
+        _check_up(reply)
+        data = _object(reply).get("data") if reply.status == 200 else None
+        if not isinstance(data, Mapping):
+            raise OutboundError(
+                "Vault does not let this gateway do it" if reply.status == 403 else f"Vault answered {reply.status}"
+            )
+        return data
+
     async def _login(self, *, again: bool) -> str:
         """A token: the one that was given, or that of the AppRole, asked for again before its time is over."""
         role, secret = self._role()

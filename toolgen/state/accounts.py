@@ -157,7 +157,7 @@ class AccountStore:
     async def get(self, key: AccountKey) -> Account | None:
         """Return an account. Raises `StateError` for a row that was changed or swapped."""
         row = await self._rows.get(key.id)
-        return None if row is None else self._opened(row, key)
+        return None if row is None else await self._opened(row, key)
 
     async def put(self, account: Account) -> Account | None:
         """Keep a new account (version 0) or a changed one, and return it; None where somebody else was quicker."""
@@ -168,7 +168,7 @@ class AccountStore:
             id=key.id,
             person=_digest(key.person),
             version=kept.version,
-            record=seal_record(self._keys, content, f"account {key.id}"),
+            record=await seal_record(self._keys, content, f"account {key.id}"),
         )
         return kept if await self._rows.put(row) else None
 
@@ -178,14 +178,14 @@ class AccountStore:
 
     async def of(self, person: str) -> tuple[Account, ...]:
         """Return the accounts of a person, by source and name."""
-        found = [self._opened(row, None) for row in await self._rows.of(_digest(person))]
+        found = [await self._opened(row, None) for row in await self._rows.of(_digest(person))]
         if any(one.person != person for one in found):
             raise StateError("an account is kept with another person than its own")
         return tuple(sorted(found, key=lambda one: (one.source, one.name)))
 
     async def all(self) -> tuple[Account, ...]:
         """Return every account, by person, source and name."""
-        found = [self._opened(row, None) for row in await self._rows.all()]
+        found = [await self._opened(row, None) for row in await self._rows.all()]
         return tuple(sorted(found, key=lambda one: (one.person, one.source, one.name)))
 
     async def rotate(self) -> int:
@@ -193,8 +193,8 @@ class AccountStore:
         count = 0
         for row in await self._rows.all():
             current: AccountRow | None = row
-            while current is not None and current.record.key_id != self._keys.current():
-                record = rewrapped(self._keys, current.record, current.about)
+            while current is not None and current.record.key_id != await self._keys.current():
+                record = await rewrapped(self._keys, current.record, current.about)
                 changed = msgspec.structs.replace(current, version=current.version + 1, record=record)
                 if await self._rows.put(changed):
                     count += 1
@@ -214,7 +214,7 @@ class AccountStore:
         """Keep a link, and return the token that it is found by. Only its digest is stored."""
         token = secrets.token_urlsafe(32)
         about = _link_about(type(link), token)
-        record = seal_record(self._keys, msgspec.json.encode(link), about)
+        record = await seal_record(self._keys, msgspec.json.encode(link), about)
         group = _digest(f"{type(link).__name__} {link.person}")
         await self._rows.keep(_digest(about), group, seconds, record, MAX_LINKS_EACH)
         return token
@@ -234,12 +234,12 @@ class AccountStore:
     async def _link(self, token: str, kind: type[T], *, take: bool) -> T | None:
         about = _link_about(kind, token)
         record = await self._rows.link(_digest(about), take=take)
-        return None if record is None else msgspec.json.decode(open_record(self._keys, record, about), type=kind)
+        return None if record is None else msgspec.json.decode(await open_record(self._keys, record, about), type=kind)
 
-    def _opened(self, row: AccountRow, key: AccountKey | None) -> Account:
+    async def _opened(self, row: AccountRow, key: AccountKey | None) -> Account:
         about = row.about if key is None else f"account {key.id}"
         try:
-            content = msgspec.json.decode(open_record(self._keys, row.record, about), type=_Content)
+            content = msgspec.json.decode(await open_record(self._keys, row.record, about), type=_Content)
         except msgspec.MsgspecError as error:
             raise StateError("a stored account cannot be read") from error
         account = Account(**msgspec.structs.asdict(content), version=row.version)

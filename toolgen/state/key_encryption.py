@@ -32,13 +32,13 @@ _DIGITS = frozenset("0123456789abcdef")
 class KeyEncryption(Protocol):
     """Key-encryption keys: of a file, of the environment, or of a service that never hands them out. Every method raises `StateError`."""
 
-    def current(self) -> str:
+    async def current(self) -> str:
         """Return the id of the key that new data keys are wrapped with."""
 
-    def wrap(self, data_key: bytes, about: str) -> bytes:
+    async def wrap(self, data_key: bytes, about: str) -> bytes:
         """Return a data key under the current key. It opens for the same `about` only."""
 
-    def unwrap(self, key_id: str, wrapped: bytes, about: str) -> bytes:
+    async def unwrap(self, key_id: str, wrapped: bytes, about: str) -> bytes:
         """Return the data key that was wrapped with a key."""
 
 
@@ -53,27 +53,27 @@ class SealedRecord(Struct, frozen=True, kw_only=True):
         return f"SealedRecord({self.key_id})"
 
 
-def seal_record(keys: KeyEncryption, content: bytes, about: str) -> SealedRecord:
+async def seal_record(keys: KeyEncryption, content: bytes, about: str) -> SealedRecord:
     """Encrypt a record under a new data key. `about` names whose it is, and the record opens under no other name."""
     data_key = secrets.token_bytes(_KEY)
-    key_id = keys.current()
-    wrapped = keys.wrap(data_key, _wrapped_about(key_id, about))
+    key_id = await keys.current()
+    wrapped = await keys.wrap(data_key, _wrapped_about(key_id, about))
     return SealedRecord(key_id=key_id, wrapped=wrapped, box=_closed(data_key, content, about))
 
 
-def open_record(keys: KeyEncryption, record: SealedRecord, about: str) -> bytes:
+async def open_record(keys: KeyEncryption, record: SealedRecord, about: str) -> bytes:
     """Decrypt a record. Raises `StateError` if it was changed, belongs to another name, or has a key that is not here."""
-    data_key = keys.unwrap(record.key_id, record.wrapped, _wrapped_about(record.key_id, about))
+    data_key = await keys.unwrap(record.key_id, record.wrapped, _wrapped_about(record.key_id, about))
     return _opened(data_key, record.box, about)
 
 
-def rewrapped(keys: KeyEncryption, record: SealedRecord, about: str) -> SealedRecord:
+async def rewrapped(keys: KeyEncryption, record: SealedRecord, about: str) -> SealedRecord:
     """Return the record with its data key under the current key-encryption key. The content is not decrypted."""
-    key_id = keys.current()
+    key_id = await keys.current()
     if record.key_id == key_id:
         return record
-    data_key = keys.unwrap(record.key_id, record.wrapped, _wrapped_about(record.key_id, about))
-    return SealedRecord(key_id=key_id, wrapped=keys.wrap(data_key, _wrapped_about(key_id, about)), box=record.box)
+    data_key = await keys.unwrap(record.key_id, record.wrapped, _wrapped_about(record.key_id, about))
+    return SealedRecord(key_id=key_id, wrapped=await keys.wrap(data_key, _wrapped_about(key_id, about)), box=record.box)
 
 
 class GivenKeys:
@@ -86,14 +86,14 @@ class GivenKeys:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(***)"
 
-    def current(self) -> str:
+    async def current(self) -> str:
         return next(iter(self._keys()))
 
-    def wrap(self, data_key: bytes, about: str) -> bytes:
+    async def wrap(self, data_key: bytes, about: str) -> bytes:
         keys = self._keys()
         return _closed(keys[next(iter(keys))], data_key, about)
 
-    def unwrap(self, key_id: str, wrapped: bytes, about: str) -> bytes:
+    async def unwrap(self, key_id: str, wrapped: bytes, about: str) -> bytes:
         key = self._keys().get(key_id)
         if key is None:
             raise StateError(

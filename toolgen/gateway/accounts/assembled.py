@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from toolgen.config.settings import Settings
-from toolgen.connectors.executor import SourcePermit
+from toolgen.connectors.executor import Permit, SourcePermit
 from toolgen.connectors.http.oauth.account_client import AccountClient
+from toolgen.connectors.key_services import ServiceKeys, key_service
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock
 from toolgen.core.errors import ConfigError, SecretError, StateError
@@ -43,7 +45,7 @@ def make_accounts(
         for name, form in account_forms(settings).items()
     }
     dependencies = AccountDependencies(
-        store=account_store(settings, clock),
+        store=account_store(settings, clock, permit),
         clients=clients,
         record=record,
         identity=identity,
@@ -53,13 +55,17 @@ def make_accounts(
     return Accounts(dependencies)
 
 
-def account_store(settings: Settings, clock: Clock) -> AccountStore:
-    """Return the store of the accounts of a project."""
-    return AccountStore(account_rows(settings, clock), account_keys(settings))
+def account_store(settings: Settings, clock: Clock, permit: Permit | None = None) -> AccountStore:
+    """Return the store of the accounts of a project. `permit` is asked about the address of a key service."""
+    keys = account_keys(settings)
+    if settings.accounts.kms:
+        service = key_service(settings.accounts.kms, os.environ, permit=permit, clock=clock)
+        return AccountStore(account_rows(settings, clock), ServiceKeys(service, keys, clock))
+    return AccountStore(account_rows(settings, clock), keys)
 
 
 def account_keys(settings: Settings) -> KeyEncryption:
-    """Return the key-encryption keys: those that the project names, or a file beside that of its log."""
+    """Return the key-encryption keys that are here: those that the project names, or a file beside that of its log."""
     references = settings.accounts.keys
     if not references:
         return FileKeys(_key_file(settings))

@@ -28,7 +28,7 @@ from toolgen.connectors.health import SystemHealth
 from toolgen.frontends.rest.openapi_document import openapi_json
 from toolgen.frontends.rest.tools import STATUS_OF_CODE
 from toolgen.gateway.metrics.metrics import Metrics
-from toolgen.gateway.metrics.prometheus import DETAILS, NotificationCounts, Snapshot, rendered
+from toolgen.gateway.metrics.prometheus import DETAILS, NotificationCounts, Snapshot, TelemetryCounts, rendered
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Error, Failed, Refused, Success
 from toolgen.model.tool import Effect, NoBinding, Tool
@@ -278,6 +278,7 @@ def rendered_metrics(detail: Collection[str] = ()) -> str:
         systems={"shop": (SystemHealth(system="api.example.com:443", breaker="closed"),)},
         audit=AuditCounts(entries={"intent": 1}),
         restarts={"task": 1},
+        telemetry=TelemetryCounts(),
         notifications=NotificationCounts(),
     )
     return rendered(metrics, state, worker="1", detail=detail).decode()

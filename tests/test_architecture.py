@@ -140,6 +140,7 @@ MAKERS = {
     "toolgen.gateway.policies.middleware",
     "toolgen.gateway.notify.webhook",
     "toolgen.gateway.sign_in.client_documents",
+    "toolgen.gateway.telemetry.exporter",
 }
 # Packages and modules of connectors/ that send calls. Whatever else in connectors/ imports one of them sends calls too, by way of it.
 SENDING = (

@@ -44,6 +44,7 @@ _SECRETS: tuple[_Path, ...] = (
     ("notify", _ANY, "url"),
     ("notify", _ANY, "secret"),
     ("notify", _ANY, "authorities"),
+    ("telemetry", "headers"),
 )
 # What is read as it is written: no value of the environment may become part of it.
 _AS_WRITTEN: tuple[_Path, ...] = (("sources", _ANY, "constants"), ("sources", _ANY, "scalars"))

@@ -49,6 +49,7 @@ from toolgen.config.notify import NO_NOTIFICATIONS, GivenNotify, NotifySettings,
 from toolgen.config.sign_in import GivenGatewaySignIn, SignInSettings, read_sign_in
 from toolgen.config.source_keys import GivenSource
 from toolgen.config.sources import read_source
+from toolgen.config.telemetry import GivenTelemetry, TelemetrySettings, read_telemetry
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.connectors.assigned_names import names_of_manifest
 from toolgen.connectors.overrides import ToolOverride
@@ -115,6 +116,7 @@ class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
     inspect_results: list[str | Annotated[Any, apart(GivenDetector)]] = []
     notify: dict[str, Annotated[Any, apart(GivenNotify)]] = {}
     accounts: GivenAccounts = msgspec.field(default_factory=GivenAccounts)
+    telemetry: GivenTelemetry | None = None
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -133,7 +135,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `resource_links` says whether MCP clients are given links to files as blocks too, beside the text that says how they are read.
     `mcp_servers` are the MCP servers that the gateway is, by the name of their endpoint, "" for that at /mcp.
     `files` is how much is kept of files, and for how long.
-    `accounts` are the keys of accounts that people link.
+    `accounts` are the keys of accounts that people link. `telemetry` names a collector.
     `state` is None where what is counted stays in this process's memory.
     """
 
@@ -171,6 +173,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     files: FileSettings = FileSettings()
     accounts: AccountSettings = AccountSettings()
     sign_in: SignInSettings | None = None
+    telemetry: TelemetrySettings | None = None
 
     @property
     def labels(self) -> frozenset[str]:
@@ -385,6 +388,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
         notify=read_notify(file.notify, document, console.url or url, warnings),
         accounts=read_accounts(file.accounts, document),
         sign_in=read_sign_in(file.gateway.sign_in, document, url),
+        telemetry=read_telemetry(file.telemetry, document, warnings),
         warnings=tuple(warnings),
     )
 

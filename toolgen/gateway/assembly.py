@@ -85,8 +85,10 @@ from toolgen.state.stored_files import StoredFiles
 
 if TYPE_CHECKING:
     from toolgen.gateway.calls.executors import CommandClient
+    from toolgen.gateway.metrics.tracing import Spans
     from toolgen.gateway.notify.notifier import Notifier
     from toolgen.gateway.sign_in.server import SignInServer
+    from toolgen.gateway.telemetry.exporter import Telemetry
 
 __all__ = ["AssemblyOptions", "GatewayParts", "assemble"]
 
@@ -127,6 +129,7 @@ class _Base(Struct, frozen=True, kw_only=True):
     accounts: Accounts
     sign_in: SignInServer | None
     above: WorkerSockets | None
+    telemetry: Telemetry | None
 
 
 class _CallParts(Struct, frozen=True, kw_only=True):
@@ -205,6 +208,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
         buckets=shared.buckets,
         systems=lambda: _systems_of(reloader.runtime.executors),
         notifier=_notifier(base, parts.approvals, role_grants) if settings.notify else None,
+        telemetry=base.telemetry,
     )
     own_troubles = (runner.trouble, parts.devices.trouble, role_grants.trouble, tools.trouble)
     troubles = (*own_troubles, *shared.troubles, *monitoring.troubles)
@@ -293,7 +297,7 @@ def _status(
         monitoring=monitoring,
         workers=None if base.above is None else WorkerMetrics(settings.state_dir / "metrics"),
         drain_s=settings.drain_s,
-        spans=load_spans() if settings.spans else None,
+        spans=_spans(base),
         records=ProjectRecords(settings),
     )
 
@@ -331,6 +335,7 @@ def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _
         ),
         sign_in=None if settings.sign_in is None else _sign_in(settings, current, callers, log, clock),
         above=above,
+        telemetry=_telemetry(settings, log, current, background),
     )
 
 
@@ -494,7 +499,23 @@ def _runtime(base: _Base, parts: _CallParts, execution: _Execution, reader: Poli
         metrics=base.metrics,
         current=base.current,
         checks=execution.checks,
+        spans=None if base.telemetry is None else base.telemetry.traces,
     )
+
+
+def _spans(base: _Base) -> Spans | None:
+    """Return the receiver of spans of requests: a tracing library's, or the exporter's."""
+    if base.settings.spans:
+        return load_spans()
+    return None if base.telemetry is None else base.telemetry.traces
+
+
+def _telemetry(settings: Settings, log: AuditLog, current: CurrentPolicy, background: Background) -> Telemetry | None:
+    if settings.telemetry is None:
+        return None
+    from toolgen.gateway.telemetry.exporter import load_telemetry  # noqa: PLC0415 - where there is a collector
+
+    return load_telemetry(settings.telemetry, worker=lambda: log.stream, permit=current.permit, background=background)
 
 
 def _catalog(base: _Base, execution: _Execution, reloader: PolicyReloader) -> CatalogReloader:

@@ -78,7 +78,7 @@ class SignInStore:
 
     async def get(self, kind: type[T], key: str) -> Kept[T] | None:
         """Return a record. Raises `StateError` for one that was changed or swapped."""
-        return self._opened(kind, await self._rows.get(kind.__name__, _id(kind, key)))
+        return await self._opened(kind, await self._rows.get(kind.__name__, _id(kind, key)))
 
     async def put(
         self, record: StoredRecord, key: str, *, seconds: float, version: int = 0, group: str = "", most: int = 0
@@ -91,13 +91,13 @@ class SignInStore:
             group=_group(group),
             version=version + 1,
             seconds=seconds,
-            record=seal_record(self._keys, msgspec.json.encode(record), _about(kind, row_id)),
+            record=await seal_record(self._keys, msgspec.json.encode(record), _about(kind, row_id)),
         )
         return await self._rows.put(row, most)
 
     async def take(self, kind: type[T], key: str) -> T | None:
         """Return a record once: the second request finds none."""
-        found = self._opened(kind, await self._rows.take(kind.__name__, _id(kind, key)))
+        found = await self._opened(kind, await self._rows.take(kind.__name__, _id(kind, key)))
         return None if found is None else found.value
 
     async def of(self, kind: type[T], group: str) -> tuple[T, ...]:
@@ -118,8 +118,8 @@ class SignInStore:
         for kind in kinds:
             for row in await self._rows.of(kind.__name__, "*"):
                 current: SignInRow | None = row
-                while current is not None and current.record.key_id != self._keys.current():
-                    record = rewrapped(self._keys, current.record, _about(current.kind, current.id))
+                while current is not None and current.record.key_id != await self._keys.current():
+                    record = await rewrapped(self._keys, current.record, _about(current.kind, current.id))
                     changed = msgspec.structs.replace(current, version=current.version + 1, record=record)
                     if await self._rows.put(changed, 0):
                         count += 1
@@ -132,13 +132,13 @@ class SignInStore:
         await self._rows.close()
 
     async def _listed(self, kind: type[T], group: str) -> tuple[T, ...]:
-        found = [self._opened(kind, row) for row in await self._rows.of(kind.__name__, group)]
+        found = [await self._opened(kind, row) for row in await self._rows.of(kind.__name__, group)]
         return tuple(one.value for one in found if one is not None)
 
-    def _opened(self, kind: type[T], row: SignInRow | None) -> Kept[T] | None:
+    async def _opened(self, kind: type[T], row: SignInRow | None) -> Kept[T] | None:
         if row is None:
             return None
-        content = open_record(self._keys, row.record, _about(kind.__name__, row.id))
+        content = await open_record(self._keys, row.record, _about(kind.__name__, row.id))
         try:
             return Kept(msgspec.json.decode(content, type=kind), row.version)
         except msgspec.MsgspecError as error:

@@ -50,6 +50,7 @@ from toolgen.frontends.rest.openapi_document import openapi_json
 from toolgen.frontends.rest.tools import Rest
 from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.metrics.prometheus import DETAILS, MEDIA_TYPE
+from toolgen.gateway.metrics.tracing import Spans
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
 
@@ -71,6 +72,7 @@ _ACCOUNTS = re.compile(r"/accounts/(?:link/[A-Za-z0-9_-]{20,64}|callback/[a-z][a
 _HSTS = ((b"strict-transport-security", b"max-age=31536000"),)
 _MAX_KNOWN_HOSTS = 64
 _PLAIN = "/!$&'()*+,;=:@\\%"
+_STATUS = frozenset({"/healthz", "/readyz", "/metrics"})
 _METADATA = frozenset({WELL_KNOWN, WELL_KNOWN + MCP, WELL_KNOWN + MCP + "/"})
 _MCP_PATHS = frozenset({MCP, MCP + "/"})  # some clients add a slash to the address, or take it away
 
@@ -135,6 +137,7 @@ class App:
         listings = Listings(gateway)
         self._mcp = McpEndpoint(Mcp(gateway, listings), gateway.tool_calls.approvals.departed)
         self._rest = Rest(gateway, listings)
+        self._spans = gateway.operations.spans
         self._approvals = RestApprovals(gateway.tool_calls.approvals)
         self._grants = RestGrants(gateway.tool_calls.approvals, gateway.role_grants)
         self._accounts = RestAccounts(gateway.accounts)
@@ -228,20 +231,13 @@ class App:
             await self._check(request)
         if request.shared and request.method == "OPTIONS":
             return self._cross_origin.preflight(request)
-        if request.path == "/healthz":
-            request.take("GET")
-            return json_response({"status": "ok"})
-        if request.path == "/readyz":
-            request.take("GET")
-            return await self._ready(request)
+        if request.path in _STATUS:
+            return await self._status(request)
         if self._console is not None and (_CONSOLE.match(request.path) or _ACCOUNTS.match(request.path)):
             return await self._console.handle(request)
         if request.path == "/" and self._console is not None and b"text/html" in request.headers.get(b"accept", b""):
             request.take("GET")
             return Response(status=302, headers=((b"location", f"{mount_path()}/console".encode("ascii")),))
-        if request.path == "/metrics":
-            request.take("GET")
-            return await self._measured(request)
         if self._sign_in is not None and self._sign_in.serves(request.path):
             return await self._sign_in.handle(request)
         if request.path in _METADATA:
@@ -253,8 +249,17 @@ class App:
             return await self._mcp.handle(request, principal)
         if found := _CALL.match(request.path):
             request.take("POST")
+            if self._spans is not None:
+                return await self._traced(request, principal, found[1], self._spans)
             return await self._rest.call(request, principal, found[1])
         return await self._rare(request, principal)
+
+    async def _status(self, request: Request) -> Answer:
+        """Answer a question about the gateway itself: is it alive, is it ready, its metrics."""
+        request.take("GET")
+        if request.path == "/healthz":
+            return json_response({"status": "ok"})
+        return await (self._ready(request) if request.path == "/readyz" else self._measured(request))
 
     def _check_host(self, request: Request, host: bytes) -> None:
         """Check the names of host and origin, and remember a host that may be asked. Raises `Rejected`."""
@@ -272,6 +277,20 @@ class App:
                 404, "not_found", "this host serves pages of apps alone", suggestion="use the gateway's own address"
             )
         return await self._console.handle(request)
+
+    async def _traced(self, request: Request, principal: Principal, name: str, spans: Spans) -> Answer:
+        """Answer a call in a span of its own, which its execution is below."""
+        span, error = spans.of_rest_call(request.caller_connection.trace), "internal"
+        request.caller_connection.trace = span.trace
+        try:
+            answer = await self._rest.call(request, principal, name)
+            error = str(answer.status) if answer.status >= 500 else ""
+        except Rejected as rejected:
+            error = str(rejected.status) if rejected.status >= 500 else ""
+            raise
+        finally:
+            span.end(error)
+        return answer
 
     async def _check(self, request: Request) -> None:
         try:

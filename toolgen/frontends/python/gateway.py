@@ -267,7 +267,7 @@ class Gateway:
             self._runner.start()
             self._removed.start(self._background)
             self.operations.start()
-            self.monitoring.start()
+            self.monitoring.start(self.operations.families)
             if self._meaning is not None:
                 self._meaning.start()
         except BaseException:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from toolgen.connectors.health import SystemHealth
 from toolgen.core.background import FaultLog
-from toolgen.gateway.metrics.prometheus import NotificationCounts
+from toolgen.gateway.metrics.prometheus import NotificationCounts, TelemetryCounts
 from toolgen.gateway.policies.policy_history import PolicyHistory
 from toolgen.state.rate_limits import Buckets, Charge, Level
 
 if TYPE_CHECKING:
     from toolgen.gateway.notify.notifier import Notifier
+    from toolgen.gateway.telemetry.exporter import Families, Telemetry
 
 __all__ = ["Monitoring"]
 
@@ -28,21 +29,27 @@ class Monitoring:
         buckets: Buckets,
         systems: Callable[[], Mapping[str, Sequence[SystemHealth]]],
         notifier: Notifier | None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.history = history
         self._buckets, self._systems, self._notifier = buckets, systems, notifier
+        self._telemetry = telemetry
 
-    def start(self) -> None:
-        """Start the background tasks."""
+    def start(self, families: Families) -> None:
+        """Start the background tasks. `families` returns the metrics of this worker, without names."""
         self.history.start()
         if self._notifier is not None:
             self._notifier.start()
+        if self._telemetry is not None:
+            self._telemetry.start(families)
 
     async def stop(self) -> None:
         """Stop the background tasks."""
         await self.history.stop()
         if self._notifier is not None:
             await self._notifier.stop()
+        if self._telemetry is not None:
+            await self._telemetry.stop()
 
     @property
     def troubles(self) -> tuple[FaultLog, ...]:
@@ -53,6 +60,11 @@ class Monitoring:
     def notifications(self) -> NotificationCounts | None:
         """Return counts of webhook notifications; None without webhooks."""
         return None if self._notifier is None else self._notifier.counts
+
+    @property
+    def telemetry_counts(self) -> TelemetryCounts | None:
+        """Counts of what was sent to a collector; None without one."""
+        return None if self._telemetry is None else self._telemetry.counts
 
     def systems(self) -> Mapping[str, Sequence[SystemHealth]]:
         """Return the state of the systems behind each source that has circuit breakers."""

@@ -5,6 +5,7 @@ The operator who starts the gateway configures their destination, as for any pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 
 from opentelemetry import trace as otel
@@ -41,15 +42,23 @@ class OpenTelemetry:
             "gen_ai.tool.name": operation.tool,
             "gen_ai.operation.name": "execute_tool" if operation.method == "tools/call" else "",
         }
+        return self._begun(f"{operation.method} {operation.tool}".strip(), operation.parent, attributes)
+
+    def of_rest_call(self, parent: Trace | None) -> _Span:
+        """Begin the span of a call over REST, whose tool is not named: a caller may not see every name."""
+        route = "/v1/tools/{name}/call"
+        return self._begun(f"POST {route}", parent, {"http.request.method": "POST", "http.route": route})
+
+    def _begun(self, name: str, parent: Trace | None, attributes: Mapping[str, str]) -> _Span:
         span = self._tracer.start_span(
-            f"{operation.method} {operation.tool}".strip(),
-            context=_context(operation.parent),
+            name,
+            context=_context(parent),
             kind=SpanKind.SERVER,
             attributes={name: value for name, value in attributes.items() if value},
             record_exception=False,
             set_status_on_exception=False,
         )
-        return _Span(span, operation.parent)
+        return _Span(span, parent)
 
 
 class _Span:

@@ -15,7 +15,17 @@ from toolgen.core.process_table import process_table
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.metrics.prometheus_format import Family, one_of
 
-__all__ = ["DETAILS", "MEDIA_TYPE", "ApprovalCounts", "NotificationCounts", "PolicyCounts", "Snapshot", "rendered"]
+__all__ = [
+    "DETAILS",
+    "MEDIA_TYPE",
+    "ApprovalCounts",
+    "NotificationCounts",
+    "PolicyCounts",
+    "Snapshot",
+    "TelemetryCounts",
+    "families_of",
+    "rendered",
+]
 
 MEDIA_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 DETAILS = ("sources", "tools", "principals", "rules")
@@ -25,6 +35,15 @@ _BREAKERS = ("closed", "half-open", "open")
 _NO_FUNCTIONS = FunctionCounts()
 _NO_AUDIT = AuditCounts()
 _NO_INDEX = IndexCounts()
+
+
+class TelemetryCounts:
+    """Numbers of what this worker sent to a collector, failed to send, and dropped, by signal."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, int] = {"logs": 0, "metrics": 0, "traces": 0}
+        self.failed: dict[str, int] = dict.fromkeys(self.sent, 0)
+        self.dropped: dict[str, int] = {"logs": 0, "traces": 0}
 
 
 class ApprovalCounts(Struct, frozen=True, kw_only=True):
@@ -75,6 +94,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     limits_counted: bool = True
     approvals: ApprovalCounts = _NO_APPROVALS
     notifications: NotificationCounts | None = None
+    telemetry: TelemetryCounts | None = None
     audit: AuditCounts = _NO_AUDIT
     index: IndexCounts = _NO_INDEX
     policy: PolicyCounts = _NO_POLICY
@@ -88,7 +108,13 @@ def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collecti
 
     With some of `DETAILS`, their series with names follow.
     """
-    families = (
+    lines = [line for family in families_of(metrics, state, detail) for line in family.lines({"worker": worker})]
+    return ("\n".join(lines) + "\n").encode("utf-8")
+
+
+def families_of(metrics: Metrics, state: Snapshot, detail: Collection[str] = ()) -> tuple[Family, ...]:
+    """Return the metric families of a process, with some of `DETAILS` by name."""
+    return (
         *_of_calls(metrics, state.audit.lost),
         *_of_systems([one for systems in state.systems.values() for one in systems]),
         *_of_waiting(metrics, state),
@@ -99,10 +125,9 @@ def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collecti
         *_of_the_gateway(metrics, state),
         *_of_functions(state.functions),
         *_of_the_process(metrics),
+        *_of_telemetry(state.telemetry),
         *_by_name(metrics, state, detail),
     )
-    lines = [line for family in families for line in family.lines({"worker": worker})]
-    return ("\n".join(lines) + "\n").encode("utf-8")
 
 
 def _of_calls(metrics: Metrics, lost: int) -> Iterator[Family]:
@@ -205,6 +230,23 @@ def _of_notifications(sent: NotificationCounts | None) -> Iterator[Family]:
         ("oldest_seconds", "Age of the oldest waiting message; 0 if there is none.", sent.oldest_s),
     ):
         yield one_of(f"toolgen_notifications_{name}", "gauge", text, value)
+
+
+def _of_telemetry(counts: TelemetryCounts | None) -> Iterator[Family]:
+    """Spans, log lines and metrics for a collector; nothing without one."""
+    if counts is None:
+        return
+    for name, text, found in (
+        ("sent", "Spans, log lines and metrics that a collector took, by signal.", counts.sent),
+        ("failed", "Attempts to send to a collector that failed, by signal.", counts.failed),
+        (
+            "dropped",
+            "Spans and log lines that were dropped because a collector did not take them, by signal.",
+            counts.dropped,
+        ),
+    ):
+        samples = [({"signal": signal}, count) for signal, count in sorted(found.items())]
+        yield Family(f"toolgen_telemetry_{name}_total", "counter", text, samples)
 
 
 def _of_the_record(audit: AuditCounts) -> Iterator[Family]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 from toolgen.audit.log import AuditLog
@@ -17,7 +17,8 @@ from toolgen.gateway.audit.reader import ProjectRecords
 from toolgen.gateway.catalog.catalog_reloader import CatalogReloader
 from toolgen.gateway.metrics.metrics import Metrics
 from toolgen.gateway.metrics.monitoring import Monitoring
-from toolgen.gateway.metrics.prometheus import ApprovalCounts, Snapshot, rendered
+from toolgen.gateway.metrics.prometheus import ApprovalCounts, Snapshot, families_of, rendered
+from toolgen.gateway.metrics.prometheus_format import Family
 from toolgen.gateway.metrics.tracing import Spans
 from toolgen.gateway.metrics.worker_metrics import WorkerMetrics, merged
 from toolgen.gateway.policies.compiled_policy import CurrentPolicy
@@ -168,11 +169,19 @@ class Status:
         return merged(own, self._workers.others(self._log.stream))
 
     async def _own(self, detail: Collection[str]) -> bytes:
-        state = Snapshot(
+        return rendered(self.metrics, await self._snapshot(), worker=self._log.stream, detail=detail)
+
+    async def families(self) -> Sequence[Family]:
+        """Return the metrics of this process, without names."""
+        return families_of(self.metrics, await self._snapshot())
+
+    async def _snapshot(self) -> Snapshot:
+        return Snapshot(
             policy_digest=self._current.compiled_policy.policy.digest,
             systems=self._monitoring.systems(),
             limit_waiting=self._shared.buckets.waiting,
             notifications=self._monitoring.notifications,
+            telemetry=self._monitoring.telemetry_counts,
             policy=self.reloader.counts(),
             approvals=await self._approvals(),
             ready=not self.ready(),
@@ -184,7 +193,6 @@ class Status:
             restarts=self._background.restarts,
             state_losses=self.state_losses,
         )
-        return rendered(self.metrics, state, worker=self._log.stream, detail=detail)
 
     async def _approvals(self) -> ApprovalCounts:
         """Return the number of waiting approvals, read at most once a second, because anyone may request metrics. While it cannot be read,

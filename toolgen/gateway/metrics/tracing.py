@@ -63,3 +63,6 @@ class Spans(Protocol):
     """Receiver of spans."""
 
     def begin(self, operation: TracedRequest) -> Span: ...
+
+    def of_rest_call(self, parent: Trace | None) -> Span:
+        """Begin the span of a call over REST."""

@@ -56,7 +56,7 @@ from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions, may
 from toolgen.pipeline.responses.pagination import Pagings
 from toolgen.pipeline.stages.access import AccessStage, CallHistory, RedactStage, imagined
 from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
-from toolgen.pipeline.stages.deliver import AccountQueue, Deliver, Preview, checked_first
+from toolgen.pipeline.stages.deliver import AccountQueue, Deliver, ExecutionSpans, Preview, checked_first
 from toolgen.pipeline.stages.equal_calls import EqualCallsStage, StandingCalls
 from toolgen.pipeline.stages.guards import ArgumentsStage, CurrentStage, InspectStage, PauseStage, SqlGuard
 from toolgen.pipeline.stages.idempotency import LedgerStage, key_digest
@@ -171,6 +171,7 @@ class GatewayDependencies(Struct, frozen=True, kw_only=True):
     pagings: Pagings
     metrics: Metrics
     current: CurrentPolicy
+    spans: ExecutionSpans | None = None
     checks: OwnChecks | None = None
 
 
@@ -589,6 +590,7 @@ class CompiledPolicy:
                 policy_digest=policy.digest,
                 caching=runtime.caching,
                 files=runtime.files,
+                spans=runtime.spans,
             ),
             preview=Preview(executors=runtime.executors),
             middleware=checks.middleware(self.earlier, self.concealing) if (checks := runtime.checks) else None,

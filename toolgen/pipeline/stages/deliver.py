@@ -27,7 +27,7 @@ from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.pipeline.text_files import named_texts, written_texts
 from toolgen.policy.rules import DecisionNote
 
-__all__ = ["BROKEN", "AccountQueue", "Deliver", "Preview", "Promises", "checked_first", "failure"]
+__all__ = ["BROKEN", "AccountQueue", "Deliver", "ExecutionSpans", "Preview", "Promises", "checked_first", "failure"]
 
 _WAITS = frozenset({"input_required", "approval_required", "authorization_required", "deferred"})
 BROKEN = DecisionNote(rule="output_schema", verdict="", status="broken")
@@ -72,6 +72,15 @@ class AccountQueue(Protocol):
         """Keep a call until that is done; return the error for its caller, or None if it is not kept."""
 
 
+class ExecutionSpans(Protocol):
+    """Receiver of the span of each execution. A protocol, because the gateway implements it, and the pipeline must not import it."""
+
+    def executed(
+        self, execute: Callable[[Call], Coroutine[Any, Any, Success | Failed | Refused]], call: Call
+    ) -> Coroutine[Any, Any, Success | Failed | Refused]:
+        """Execute a call in a span of its own."""
+
+
 class Deliver(Struct, frozen=True, kw_only=True):
     """Execution of the call by the executor of its source. A read ends if its caller disconnects; a write that has begun runs to its end. A
     call whose caller disconnected before is not started."""
@@ -82,6 +91,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
     files: FileSource | None = None
     requests: CallerRequests | None = None
     accounts: AccountQueue | None = None
+    spans: ExecutionSpans | None = None
     promises: Promises = field(default_factory=Promises)
 
     def __call__(self, call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
@@ -154,7 +164,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
         if task is None:
             return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=False)
         try:
-            result = await execute(call)
+            result = await (execute(call) if self.spans is None else self.spans.executed(execute, call))
         except asyncio.CancelledError:
             if not caller_connection.is_cancelled(task):
                 raise

@@ -160,6 +160,9 @@ def _references(gateway: Gateway) -> Iterator[tuple[str, SecretReference]]:
             yield from _inside(f"notify.{name}.secret", secret)
         if webhook.authorities is not None:
             yield from _inside(f"notify.{name}.authorities", webhook.authorities)
+    if gateway.settings.telemetry is not None:
+        for name, header in gateway.settings.telemetry.headers:
+            yield from _inside(f"telemetry.headers.{name}", header)
     proxy = gateway.policy.egress.proxy
     if proxy is not None and proxy.password:
         yield from _inside("egress.proxy", parse_reference(proxy.password))

@@ -1,0 +1,1 @@
+"""Traces, metrics and log lines over OTLP/HTTP, without an agent."""

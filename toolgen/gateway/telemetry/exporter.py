@@ -1,0 +1,202 @@
+"""Export to a collector over OTLP/HTTP: bounded queues, one request at a time, and no call that ever waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+from toolgen.config.telemetry import Signal, TelemetrySettings
+from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.http.outbound.client import ask
+from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, Via
+from toolgen.connectors.secrets import SecretResolver
+from toolgen.core.background import Background
+from toolgen.core.errors import ConfigError, SecretError
+from toolgen.gateway.metrics.prometheus import TelemetryCounts
+from toolgen.gateway.metrics.prometheus_format import Family
+from toolgen.gateway.telemetry.spans import EndedSpan, SpanQueue
+
+__all__ = ["Families", "Telemetry", "load_telemetry"]
+
+_logger = logging.getLogger(__name__)
+_PAUSE_S = 1.0
+_MAX_PAUSE_S = 30.0
+_METRICS_S = 15.0
+_TOTAL_S = 10.0
+_LAST_S = 3.0  # for what is left when the gateway stops
+_BATCH = 512
+_MAX_LINES = 2048
+_PASSING = frozenset({429, 502, 503, 504})  # to be tried again (OTLP/HTTP, section "Failures")
+
+
+Families: TypeAlias = Callable[[], Awaitable[Iterable[Family]]]
+
+
+class _Encodes(Protocol):
+    """OtlpEncoder of messages; a protocol, because its implementation takes the extra `otlp`."""
+
+    def spans(self, ended: Sequence[EndedSpan]) -> bytes: ...
+
+    def logs(self, records: Iterable[logging.LogRecord]) -> bytes: ...
+
+    def metrics(self, families: Iterable[Family], now_s: float) -> bytes: ...
+
+
+class Telemetry:
+    """Exporter of one worker."""
+
+    def __init__(
+        self,
+        settings: TelemetrySettings,
+        *,
+        encoder: Callable[[], _Encodes],
+        permit: Permit,
+        background: Background,
+    ) -> None:
+        self._settings, self._made = settings, encoder
+        self._families: Families = _no_families
+        self._background = background
+        self.spans = SpanQueue()
+        self.counts = TelemetryCounts()
+        self._lines = _LineQueue()
+        self._secrets = SecretResolver(permit=permit)
+        # The collector's address is written into toolgen.yaml, and nowhere else.
+        self._via = Via(permit=permit, destination=Destination(host="", port=0, service="keys"), total_s=_TOTAL_S)
+        self._task: asyncio.Task[None] | None = None
+        self._measured = 0.0
+        self._down = False
+
+    @property
+    def traces(self) -> SpanQueue | None:
+        """The queue of spans; None if traces are not sent."""
+        return self.spans if "traces" in self._settings.signals else None
+
+    def start(self, families: Families) -> None:
+        """Begins to send. `families` returns the metrics of this worker, without names."""
+        self._families = families
+        self._encoder = self._made()
+        if "logs" in self._settings.signals:
+            logging.getLogger("toolgen").addHandler(self._lines)
+        self._task = self._background.start("sending telemetry", self._run)
+
+    async def stop(self) -> None:
+        """Sends what is left, if the collector takes it soon."""
+        logging.getLogger("toolgen").removeHandler(self._lines)
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            async with asyncio.timeout(_LAST_S):
+                await self.flush(measure=True)
+        except TimeoutError:
+            self._failed("the gateway stopped")
+
+    async def _run(self) -> None:
+        pause = _PAUSE_S
+        while True:
+            await asyncio.sleep(pause)
+            due = time.monotonic() - self._measured >= _METRICS_S
+            delivered = await self.flush(measure=due)
+            pause = _PAUSE_S if delivered else min(_MAX_PAUSE_S, 2 * pause)
+
+    async def flush(self, *, measure: bool) -> bool:
+        """Send what is queued, and metrics if they are due. Returns False if the collector did not take something; that is kept, as far as
+        there is room."""
+        while spans := self.spans.take(_BATCH):
+            if not await self._sent("traces", self._encoder.spans(spans), len(spans)):
+                self.spans.put_back(spans)
+                return False
+        while lines := self._lines.take(_BATCH):
+            if not await self._sent("logs", self._encoder.logs(lines), len(lines)):
+                self._lines.put_back(lines)
+                return False
+        self.counts.dropped["traces"] = self.spans.dropped
+        self.counts.dropped["logs"] = self._lines.dropped
+        if measure and "metrics" in self._settings.signals:
+            families = list(await self._families())
+            self._measured = time.monotonic()
+            return await self._sent("metrics", self._encoder.metrics(families, time.time()), len(families))
+        return True
+
+    async def _sent(self, signal: Signal, body: bytes, number: int) -> bool:
+        """Send one request. Returns False if it may be tried again."""
+        counts = self.counts
+        try:
+            headers = {name: (await self._secrets.fetch(one)).reveal() for name, one in self._settings.headers}
+            headers["Content-Type"] = "application/x-protobuf"
+            url = f"{self._settings.url}/v1/{signal}"
+            reply = await ask(
+                OutboundRequest(method="POST", url=url, headers=headers, body=body, reads=False), self._via
+            )
+        except (OutboundError, SecretError) as error:
+            self._failed(str(error))
+        else:
+            if 200 <= reply.status < 300:
+                counts.sent[signal] += number
+                if self._down:
+                    _logger.info("the collector of telemetry answers again")
+                self._down = False
+                return True
+            self._failed(f"it answered {reply.status}")
+            if reply.status not in _PASSING:  # what it does not understand, it never will
+                counts.failed[signal] += number
+                return True
+        counts.failed[signal] += 1
+        return False
+
+    def _failed(self, why: str) -> None:
+        if not self._down:
+            _logger.warning("telemetry is not sent: %s", why)
+        self._down = True
+
+
+class _LineQueue(logging.Handler):
+    """Log lines that wait; above a number the oldest are dropped and counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: deque[logging.LogRecord] = deque()
+        self.dropped = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        if len(self._lines) >= _MAX_LINES:
+            self._lines.popleft()
+            self.dropped += 1
+        self._lines.append(record)
+
+    def take(self, most: int) -> list[logging.LogRecord]:
+        """Remove and return the oldest lines."""
+        return [self._lines.popleft() for _ in range(min(most, len(self._lines)))]
+
+    def put_back(self, lines: Sequence[logging.LogRecord]) -> None:
+        """Keep lines that were not sent, as far as there is room."""
+        room = max(0, _MAX_LINES - len(self._lines))
+        kept = lines[len(lines) - room :] if room < len(lines) else lines
+        self.dropped += len(lines) - len(kept)
+        self._lines.extendleft(reversed(kept))
+
+
+async def _no_families() -> Iterable[Family]:
+    return ()
+
+
+def load_telemetry(
+    settings: TelemetrySettings,
+    *,
+    worker: Callable[[], str],
+    permit: Permit,
+    background: Background,
+) -> Telemetry:
+    """Return the exporter of this worker. Raises `ConfigError` if the extra is not installed."""
+    try:
+        from toolgen.gateway.telemetry.messages import OtlpEncoder  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ConfigError("telemetry: needs OTLP's messages", suggestion="install toolgen[otlp]") from error
+    began = time.time()
+    return Telemetry(settings, encoder=lambda: OtlpEncoder(worker(), began), permit=permit, background=background)

@@ -1,0 +1,169 @@
+"""Spans of requests and of attempts at upstream systems, kept in a bounded queue until they are exported.
+
+They have names, codes and times, as OpenTelemetry's conventions for MCP and GenAI say. They hold no arguments, results or texts of errors.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolgen.gateway.metrics.tracing import TracedRequest
+from toolgen.model.call import Call
+from toolgen.model.result import Failed, Refused, Success
+from toolgen.model.trace_context import Trace
+
+__all__ = ["EndedSpan", "OtlpSpan", "SpanQueue"]
+
+_SERVER, _CLIENT = 2, 3  # kinds of spans, as OTLP numbers them
+_SAMPLED = 1
+Execute: TypeAlias = Callable[[Call], Coroutine[Any, Any, Success | Failed | Refused]]
+
+
+class EndedSpan(Struct, frozen=True, kw_only=True):
+    """Span that has ended. Times are nanoseconds since the epoch."""
+
+    trace: Trace
+    name: str
+    kind: int
+    began: int
+    ended: int
+    attributes: tuple[tuple[str, str | int], ...]
+    failed: bool
+
+
+class SpanQueue:
+    """`Spans` and spans of upstream attempts. Above `size` the oldest spans are dropped and counted."""
+
+    def __init__(self, size: int = 8192) -> None:
+        self._size = size
+        self._ended: deque[EndedSpan] = deque()
+        self.dropped = 0
+
+    def begin(self, operation: TracedRequest) -> OtlpSpan:
+        """Begin the span of an MCP request, below that of its caller."""
+        attributes: list[tuple[str, str | int]] = [("mcp.method.name", operation.method)]
+        if operation.version:
+            attributes.append(("mcp.protocol.version", operation.version))
+        if operation.request:
+            attributes.append(("jsonrpc.request.id", operation.request))
+        name = operation.method
+        if operation.method == "tools/call":
+            attributes.append(("gen_ai.operation.name", "execute_tool"))
+        if operation.tool:
+            attributes.append(("gen_ai.tool.name", operation.tool))
+            name = f"{name} {operation.tool}"
+        return OtlpSpan(self, name, _SERVER, operation.parent or below(None), attributes)
+
+    def of_rest_call(self, parent: Trace | None) -> OtlpSpan:
+        """Begin the span of a call over REST. The tool is in the span of its execution: a caller may not see every name."""
+        route = "/v1/tools/{name}/call"
+        attributes: list[tuple[str, str | int]] = [("http.request.method", "POST"), ("http.route", route)]
+        return OtlpSpan(self, f"POST {route}", _SERVER, parent or below(None), attributes)
+
+    def executed(self, execute: Execute, call: Call) -> Coroutine[Any, Any, Success | Failed | Refused]:
+        """Execute a call in a span of its own, which the system behind the tool is told."""
+        trace = below(call.trace)
+        tool = call.tool
+        attributes: list[tuple[str, str | int]] = [
+            ("gen_ai.operation.name", "execute_tool"),
+            ("gen_ai.tool.name", tool.name),
+            ("toolgen.source", tool.source),
+        ]
+        span = OtlpSpan(self, f"execute_tool {tool.name}", _CLIENT, trace, attributes)
+        return _in_span(span, execute, replace(call, trace=trace))
+
+    def put(self, span: EndedSpan) -> None:
+        """Keep an ended span; without room, the oldest is dropped."""
+        if len(self._ended) >= self._size:
+            self._ended.popleft()
+            self.dropped += 1
+        self._ended.append(span)
+
+    def put_back(self, spans: Sequence[EndedSpan]) -> None:
+        """Keep spans that were not sent, as far as there is room."""
+        room = max(0, self._size - len(self._ended))
+        kept = spans[len(spans) - room :] if room < len(spans) else spans
+        self.dropped += len(spans) - len(kept)
+        self._ended.extendleft(reversed(kept))
+
+    def take(self, most: int) -> list[EndedSpan]:
+        """Remove and return the oldest spans."""
+        return [self._ended.popleft() for _ in range(min(most, len(self._ended)))]
+
+
+class OtlpSpan:
+    """Span of a started request or attempt."""
+
+    __slots__ = ("_attributes", "_began", "_kind", "_name", "_queue", "trace")
+
+    def __init__(
+        self, queue: SpanQueue, name: str, kind: int, trace: Trace, attributes: list[tuple[str, str | int]]
+    ) -> None:
+        self.trace = trace
+        self._queue, self._name, self._kind, self._attributes = queue, name, kind, attributes
+        self._began = time.time_ns()
+
+    def note(self, name: str, value: str | int) -> None:
+        """Add an attribute."""
+        self._attributes.append((name, value))
+
+    def end(self, error: str) -> None:
+        """End the span; `error` is the code of what went wrong, "" for success. A trace that its caller does not keep has no spans."""
+        if not self.trace.flags & _SAMPLED:
+            return
+        if error:
+            self._attributes.append(("error.type", error))
+        self._queue.put(
+            EndedSpan(
+                trace=self.trace,
+                name=self._name,
+                kind=self._kind,
+                began=self._began,
+                ended=time.time_ns(),
+                attributes=tuple(self._attributes),
+                failed=bool(error),
+            )
+        )
+
+
+async def _in_span(span: OtlpSpan, execute: Execute, call: Call) -> Success | Failed | Refused:
+    error = "cancelled"
+    try:
+        result = await execute(call)
+        error = _outcome(span, result)
+    except Exception:
+        error = "internal"
+        raise
+    finally:
+        span.end(error)
+    return result
+
+
+def _outcome(span: OtlpSpan, result: Success | Failed | Refused) -> str:
+    """Return the code of an outcome, "" for success. Status and number of attempts go into the span."""
+    if not isinstance(result, Refused):
+        if result.delivery.status is not None:
+            span.note("http.response.status_code", result.delivery.status)
+        if result.delivery.attempts is not None and result.delivery.attempts > 1:
+            span.note("toolgen.attempts", result.delivery.attempts)
+    return "" if isinstance(result, Success) else result.error.code
+
+
+def below(parent: Trace | None) -> Trace:
+    """Return a new place in a trace, below another; in a new trace without one."""
+    if parent is None:
+        return Trace(trace_id=secrets.token_hex(16), span_id=secrets.token_hex(8), flags=_SAMPLED)
+    return Trace(
+        trace_id=parent.trace_id,
+        span_id=secrets.token_hex(8),
+        parent_id=parent.span_id,
+        flags=parent.flags,
+        state=parent.state,
+    )

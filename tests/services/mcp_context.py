@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 STATE = Path(sys.argv[1])
+TRACE = ("traceparent", "tracestate", "baggage")
 LISTS = {"prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
 
 
@@ -51,6 +52,8 @@ def answer(message: dict[str, Any]) -> None:
         return
     with (STATE.parent / "calls").open("a", encoding="utf-8") as calls:
         calls.write(f"{method} {params.get('name') or params.get('uri') or params['argument']}\n")
+    with (STATE.parent / "traces").open("a", encoding="utf-8") as traces:
+        traces.write(json.dumps({name: params.get("_meta", {}).get(name) for name in TRACE}) + "\n")
     match said.get("answers", {}).get(params.get("name") or params.get("uri") or "completion"):
         case "hang":
             time.sleep(60)

@@ -10,12 +10,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.generator.emit.diff import compare
 from toolgen.model.manifest import load
+from toolgen.model.trace_context import parse_trace
+from toolgen.pipeline.middleware import CallerConnection
 
 SERVER = Path(__file__).parents[2] / "services" / "mcp_context.py"
 STATE: dict[str, Any] = {
@@ -118,6 +121,31 @@ async def test_prompts_and_resources_are_built_and_read(project: Path) -> None:
         for hidden in ("far://users/eve", "far://users/7/../8", "far://other"):
             assert getattr(await gateway.context.read(hidden, bot), "code", "") == "not_found"
         assert calls(project.parent) == before
+
+
+@pytest.mark.parametrize("told_of", [True, False])
+def test_reads_carry_their_trace_where_the_source_says_so_and_no_baggage(project: Path, told_of: bool) -> None:
+    settings = json.loads(project.read_text(encoding="utf-8"))
+    settings["sources"]["far"] |= {"trace": told_of}
+    project.write_text(json.dumps(settings), encoding="utf-8")
+    assert build(project) == 0
+
+    async def read(gateway: Gateway, bot: Reader) -> None:
+        connection = CallerConnection()
+        connection.trace = trace = parse_trace(f"00-{'a' * 32}-{'b' * 16}-01", "vendor=1")
+        assert trace is not None
+        traced = msgspec.structs.replace(bot, caller_connection=connection)
+        await gateway.context.get("far__write-letter", {"to": "Ann"}, traced)
+        await gateway.context.read("far://notes", traced)
+        await gateway.context.complete({"prompt": "far__write-letter"}, "to", "A", {}, traced)
+        await gateway.context.read("far://notes", bot)
+        lines = (project.parent / "traces").read_text(encoding="utf-8").splitlines()
+        *told, untold = [json.loads(line) for line in lines]
+        carried = {"traceparent": trace.headers[0][1], "tracestate": "vendor=1", "baggage": None}
+        assert told == [carried if told_of else dict.fromkeys(carried)] * 3
+        assert untold == dict.fromkeys(untold)
+
+    with_gateway(project, read)
 
 
 @pytest.mark.parametrize(

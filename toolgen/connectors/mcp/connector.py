@@ -35,6 +35,7 @@ class McpConnector(Connector):
     networked = True
     needs_root = True
     lists_tools = True
+    own_keys = frozenset({"trace"})
     failure_keys = frozenset({"timeouts", "retries", "breaker", "concurrency", "answers"})
     failure_advice = "MCP has its own way with this"
     command_keys = frozenset({"timeouts", "answers"})

@@ -293,8 +293,8 @@ class Conversation:
         longer, so that its outcome is known.
         """
         agreed, number = self._agreed, self._next()
-        if call.line is not None and call.line.listens:
-            params = {**params, "_meta": {"progressToken": number}}
+        if meta := _meta_of(call, number):
+            params = {**params, "_meta": meta}
         binding = call.tool.binding
         tasks = isinstance(binding, McpBinding) and binding.task
         kinds = permitted(call.line.capabilities, self._allow) if self._allow and call.line is not None else frozenset()
@@ -503,6 +503,12 @@ class Conversation:
             cursors.add(cursor)
             params = {"cursor": cursor}
         return failed("upstream_error", f"the server's list of tools has no end, or more than {_MAX_PAGES} pages")
+
+
+def _meta_of(call: Call, number: int) -> dict[str, Json]:
+    """The `_meta` of a caller's request: the token of its progress, and the trace that it belongs to (2026-07-28, basic, reserved keys)."""
+    meta: dict[str, Json] = {"progressToken": number} if call.line is not None and call.line.listens else {}
+    return meta if call.trace is None else {**meta, **dict(call.trace.headers)}
 
 
 def _is_lost(outcome: Success | Failed, agreed: Agreed) -> bool:

@@ -121,10 +121,10 @@ class McpExecutor:
 
     Otherwise each caller has one: sessions, like credentials, are not shared. `sessions` has what other workers agreed on for the same
     callers. `allow` is what the server may request of callers, as far as their channels let it. `apps`: the server is told that apps are
-    shown.
+    shown. `traces`: it is told which trace a call belongs to.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a source may say
         self,
         wire: Wire,
         *,
@@ -134,8 +134,9 @@ class McpExecutor:
         sessions: Callable[[str, str], SharedSession] | None = None,
         allow: frozenset[str] = frozenset(),
         apps: bool = False,
+        traces: bool = False,
     ) -> None:
-        self._allow, self._apps = allow, apps
+        self._allow, self._apps, self._traces = allow, apps, traces
         self._wire = wire
         self._shared = shared
         self._total_s = timeouts.total_s
@@ -156,7 +157,7 @@ class McpExecutor:
             if refused := _changed(binding, listed):
                 return refused
             time = CallTime(until)
-            asking = conversation.asking(call, time)
+            asking = conversation.asking(call if self._traces else replace(call, trace=None), time)
             if binding.task and method == "tools/call":
                 outcome = await call_as_task(conversation, params, asking, time)
             else:

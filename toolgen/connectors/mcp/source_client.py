@@ -79,10 +79,18 @@ def make_client(
             largest=largest,
         )
         sessions = None if commands is None else partial(commands.session, config.name)
-        return McpExecutor(wire, shared=False, timeouts=timeouts, sessions=sessions, allow=allow, apps=config.apps)
+        return McpExecutor(
+            wire,
+            shared=False,
+            timeouts=timeouts,
+            sessions=sessions,
+            allow=allow,
+            apps=config.apps,
+            traces=source.trace,
+        )
     shared = None if commands is None else commands.command(config.name)
     command = StdioWire(command_spec(source), secrets=secrets, timeouts=timeouts, command=shared)
-    return McpExecutor(command, shared=True, timeouts=timeouts, allow=allow, apps=config.apps)
+    return McpExecutor(command, shared=True, timeouts=timeouts, allow=allow, apps=config.apps, traces=source.trace)
 
 
 def _allowed(to: Destination) -> Verdict:

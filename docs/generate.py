@@ -279,6 +279,7 @@ def rendered_metrics(detail: Collection[str] = ()) -> str:
         audit=AuditCounts(entries={"intent": 1}),
         restarts={"task": 1},
         telemetry=TelemetryCounts(),
+        stream_lags={"siem": 0.0},
         notifications=NotificationCounts(),
     )
     return rendered(metrics, state, worker="1", detail=detail).decode()

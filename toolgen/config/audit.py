@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from toolgen.audit.config import AuditPlan
+from toolgen.config.audit_stream import GivenStream, StreamDestination, read_streams
 from toolgen.core.errors import ConfigError, SecretError
 from toolgen.core.units import parse_size
 from toolgen.core.yaml_file import YamlDocument
@@ -73,6 +74,7 @@ class GivenAudit(msgspec.Struct, forbid_unknown_fields=True):
     segments: _Segments = msgspec.field(default_factory=_Segments)
     keep: _Keep = msgspec.field(default_factory=_Keep)
     checkpoints: _Checkpoints = msgspec.field(default_factory=_Checkpoints)
+    stream: dict[str, GivenStream] = {}
 
 
 class CheckpointPlace(Struct, frozen=True, kw_only=True):
@@ -97,6 +99,7 @@ class AuditSettings(Struct, frozen=True, kw_only=True):
     plan: AuditPlan = field(default_factory=AuditPlan)
     places: tuple[CheckpointPlace, ...] = ()
     index: IndexSettings | None = None
+    streams: tuple[StreamDestination, ...] = ()
 
 
 class IndexSettings(Struct, frozen=True, kw_only=True):
@@ -143,7 +146,8 @@ def read_audit(given: GivenAudit, document: YamlDocument, root: Path, warnings: 
         for index, place in enumerate(checkpoints.to)
     )
     index = None if given.index is None else _index(given.index, document.where("audit", "index"), warnings)
-    return AuditSettings(plan=plan, places=places, index=index)
+    streams = read_streams(given.stream, document, root)
+    return AuditSettings(plan=plan, places=places, index=index, streams=streams)
 
 
 def _index(text: str, where: str, warnings: list[str]) -> IndexSettings:

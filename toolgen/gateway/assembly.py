@@ -84,6 +84,7 @@ from toolgen.state.stored_answers import StoredAnswers
 from toolgen.state.stored_files import StoredFiles
 
 if TYPE_CHECKING:
+    from toolgen.gateway.audit.entry_shipper import EntryShipper
     from toolgen.gateway.calls.executors import CommandClient
     from toolgen.gateway.metrics.tracing import Spans
     from toolgen.gateway.notify.notifier import Notifier
@@ -209,6 +210,7 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
         systems=lambda: _systems_of(reloader.runtime.executors),
         notifier=_notifier(base, parts.approvals, role_grants) if settings.notify else None,
         telemetry=base.telemetry,
+        shippers=_shippers(base),
     )
     own_troubles = (runner.trouble, parts.devices.trouble, role_grants.trouble, tools.trouble)
     troubles = (*own_troubles, *shared.troubles, *monitoring.troubles)
@@ -501,6 +503,26 @@ def _runtime(base: _Base, parts: _CallParts, execution: _Execution, reader: Poli
         checks=execution.checks,
         spans=None if base.telemetry is None else base.telemetry.traces,
     )
+
+
+def _shippers(base: _Base) -> Sequence[EntryShipper]:
+    """Return the shippers of the record, one for each receiver."""
+    settings = base.settings
+    if not settings.audit.streams:
+        return ()
+    from toolgen.gateway.audit.entry_shipper import EntryShipper  # noqa: PLC0415 - where there are receivers
+
+    return [
+        EntryShipper(
+            one,
+            directory=settings.audit_dir,
+            folder=settings.state_dir / "streams",
+            permit=base.current.permit,
+            clock=base.clock,
+            background=base.background,
+        )
+        for one in settings.audit.streams
+    ]
 
 
 def _spans(base: _Base) -> Spans | None:

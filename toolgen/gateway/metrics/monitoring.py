@@ -12,6 +12,7 @@ from toolgen.gateway.policies.policy_history import PolicyHistory
 from toolgen.state.rate_limits import Buckets, Charge, Level
 
 if TYPE_CHECKING:
+    from toolgen.gateway.audit.entry_shipper import EntryShipper
     from toolgen.gateway.notify.notifier import Notifier
     from toolgen.gateway.telemetry.exporter import Families, Telemetry
 
@@ -30,10 +31,11 @@ class Monitoring:
         systems: Callable[[], Mapping[str, Sequence[SystemHealth]]],
         notifier: Notifier | None,
         telemetry: Telemetry | None = None,
+        shippers: Sequence[EntryShipper] = (),
     ) -> None:
         self.history = history
         self._buckets, self._systems, self._notifier = buckets, systems, notifier
-        self._telemetry = telemetry
+        self._telemetry, self.shippers = telemetry, shippers
 
     def start(self, families: Families) -> None:
         """Start the background tasks. `families` returns the metrics of this worker, without names."""
@@ -42,12 +44,16 @@ class Monitoring:
             self._notifier.start()
         if self._telemetry is not None:
             self._telemetry.start(families)
+        for shipper in self.shippers:
+            shipper.start()
 
     async def stop(self) -> None:
         """Stop the background tasks."""
         await self.history.stop()
         if self._notifier is not None:
             await self._notifier.stop()
+        for shipper in self.shippers:
+            await shipper.stop()
         if self._telemetry is not None:
             await self._telemetry.stop()
 

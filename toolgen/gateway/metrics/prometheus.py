@@ -95,6 +95,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     approvals: ApprovalCounts = _NO_APPROVALS
     notifications: NotificationCounts | None = None
     telemetry: TelemetryCounts | None = None
+    stream_lags: Mapping[str, float] = {}
     audit: AuditCounts = _NO_AUDIT
     index: IndexCounts = _NO_INDEX
     policy: PolicyCounts = _NO_POLICY
@@ -126,6 +127,7 @@ def families_of(metrics: Metrics, state: Snapshot, detail: Collection[str] = ())
         *_of_functions(state.functions),
         *_of_the_process(metrics),
         *_of_telemetry(state.telemetry),
+        *_of_streams(state.stream_lags),
         *_by_name(metrics, state, detail),
     )
 
@@ -247,6 +249,14 @@ def _of_telemetry(counts: TelemetryCounts | None) -> Iterator[Family]:
     ):
         samples = [({"signal": signal}, count) for signal, count in sorted(found.items())]
         yield Family(f"toolgen_telemetry_{name}_total", "counter", text, samples)
+
+
+def _of_streams(lags: Mapping[str, float]) -> Iterator[Family]:
+    """Delays of entries for receivers of the record; nothing without one."""
+    if lags:
+        text = "Age of the oldest entry that has not reached a receiver; told by the worker that sends."
+        samples = [({"receiver": name}, lag) for name, lag in sorted(lags.items())]
+        yield Family("toolgen_audit_stream_lag_seconds", "gauge", text, samples)
 
 
 def _of_the_record(audit: AuditCounts) -> Iterator[Family]:

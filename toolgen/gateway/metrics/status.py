@@ -182,6 +182,7 @@ class Status:
             limit_waiting=self._shared.buckets.waiting,
             notifications=self._monitoring.notifications,
             telemetry=self._monitoring.telemetry_counts,
+            stream_lags={one.name: one.lag_s for one in self._monitoring.shippers},
             policy=self.reloader.counts(),
             approvals=await self._approvals(),
             ready=not self.ready(),

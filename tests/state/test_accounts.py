@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.databases import postgres_database
 from tests.redis_server import RedisServer
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import StateError
 from toolgen.state.accounts import MAX_LINKS_EACH, Account, AccountKey, AccountLink, AccountRows, AccountStore
+from toolgen.state.accounts_postgres import PostgresAccountRows
 from toolgen.state.accounts_redis import RedisAccountRows
 from toolgen.state.accounts_sqlite import SqliteAccountRows
 from toolgen.state.key_encryption import FileKeys, GivenKeys
@@ -34,11 +36,15 @@ class Other(AccountLink, frozen=True, kw_only=True):
     """AccountLink of another kind."""
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=["sqlite", "redis", "postgres"])
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Function that opens the same storage once more, as another worker would."""
     if request.param == "sqlite":
         yield lambda: SqliteAccountRows(tmp_path / "accounts.db", SystemClock())
+        return
+    if request.param == "postgres":
+        with postgres_database("") as location:
+            yield lambda: PostgresAccountRows(lambda: location)
         return
     server = RedisServer(tmp_path)
     server.start()
@@ -211,3 +217,27 @@ async def test_keys_of_the_environment_unwrap_while_they_are_given(tmp_path: Pat
         with pytest.raises(StateError, match="key-encryption key"):
             await store.get(account().key)
     await store.close()
+
+
+async def test_a_postgres_that_is_away_says_nothing_of_its_address(keys: FileKeys) -> None:
+    store = AccountStore(PostgresAccountRows(lambda: "postgresql://ann:canary@127.0.0.1:9/none"), keys)
+    with pytest.raises(StateError, match="PostgreSQL cannot be used") as failed:
+        await store.get(account().key)
+    assert "canary" not in str(failed.value) + repr(failed.value.__cause__)
+    await store.close()
+
+
+async def test_a_row_in_postgres_names_nobody_and_no_token(keys: FileKeys) -> None:
+    with postgres_database("") as location:
+        rows = PostgresAccountRows(lambda: location)
+        store = AccountStore(rows, keys)
+        await store.put(account())
+        token = await store.keep(Ticket(person=ANN), 60)
+        found = repr(
+            [
+                *await rows._rows("SELECT * FROM toolgen_accounts"),
+                *await rows._rows("SELECT * FROM toolgen_account_links"),
+            ]
+        )
+        assert not any(canary in found for canary in ("canary", "id.example.com", "github", token))
+        await store.close()

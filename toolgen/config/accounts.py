@@ -21,14 +21,17 @@ class GivenAccounts(msgspec.Struct, forbid_unknown_fields=True):
 
     keys: list[str] = []
     kms: str = ""
+    store: str = ""
 
 
 class AccountSettings(Struct, frozen=True, kw_only=True):
     """Key-encryption keys: the first one encrypts, all of them decrypt. Without any, they are in a file of the project.
-    `kms` names a service that encrypts in their place; they decrypt what was encrypted before."""
+    `kms` names a service that encrypts in their place; they decrypt what was encrypted before.
+    `store` is the address of a PostgreSQL that keeps the accounts; without it they are kept with the other state."""
 
     keys: tuple[SecretReference, ...] = ()
     kms: str = ""
+    store: SecretReference | None = None
 
 
 def read_accounts(given: GivenAccounts, document: YamlDocument) -> AccountSettings:
@@ -53,4 +56,23 @@ def read_accounts(given: GivenAccounts, document: YamlDocument) -> AccountSettin
             where=document.where("accounts", "kms"),
             suggestion="write aws:alias/NAME, aws:KEY-ID or vault:MOUNT/NAME",
         )
-    return AccountSettings(keys=tuple(keys), kms=given.kms)
+    return AccountSettings(keys=tuple(keys), kms=given.kms, store=_read_store(given.store, document))
+
+
+def _read_store(written: str, document: YamlDocument) -> SecretReference | None:
+    """Read the address of the store: a URL of PostgreSQL, or a reference to one. Raises `ConfigError`."""
+    if not written:
+        return None
+    where = document.where("accounts", "store")
+    try:
+        reference = parse_reference(written)
+    except SecretError as error:
+        raise ConfigError(f"store: {error.message}", where=where, suggestion=error.suggestion) from None
+    plain = reference.provider == "literal" and not written.startswith(("postgresql://", "postgres://"))
+    if plain or reference.provider not in {"env", "file", "literal"}:
+        raise ConfigError(
+            "store: is no address of a PostgreSQL",
+            where=where,
+            suggestion="write postgresql://USER@HOST/DATABASE, or ${env:NAME} where it has a password",
+        )
+    return reference

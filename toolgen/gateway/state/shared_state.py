@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from toolgen.config.gateway import StateSettings
 from toolgen.config.settings import Settings
+from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.background import Background, FaultLog, cancel, each
 from toolgen.core.clock import Clock
 from toolgen.gateway.policies.policy_acceptance import Acceptance
@@ -241,6 +242,10 @@ def outbox_of(settings: Settings, clock: Clock) -> Outbox:
 
 def account_rows(settings: Settings, clock: Clock) -> AccountRows:
     """Return the storage of the accounts that people link; nothing is opened yet."""
+    if (store := settings.accounts.store) is not None:
+        from toolgen.state.accounts_postgres import PostgresAccountRows  # noqa: PLC0415 - where they are kept there
+
+        return PostgresAccountRows(lambda: SecretResolver().resolve(store).reveal())
     if settings.state is None:
         return SqliteAccountRows(settings.state_dir / "accounts.db", clock)
     return RedisAccountRows(_link(settings.state))

@@ -27,6 +27,18 @@ class Output(NamedTuple):
 Run: TypeAlias = Callable[..., Output]
 
 
+def run_command(*arguments: str) -> int:
+    """Runs `toolgen` with arguments in this process, and returns its exit code.
+
+    In a coroutine it runs in a thread, because a command has an event loop of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _exit_code(arguments)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_exit_code, arguments).result()
+
+
 def _exit_code(arguments: tuple[str, ...]) -> int:
     try:
         main(arguments)
@@ -36,16 +48,10 @@ def _exit_code(arguments: tuple[str, ...]) -> int:
 
 
 def runner(capture: pytest.CaptureFixture[bytes]) -> Run:
-    """Runs `toolgen` with arguments in this process. In a coroutine it runs in a thread: a command has an event loop of its own."""
+    """Runs `toolgen` as `run_command` does, and captures its output."""
 
     def run(*arguments: str) -> Output:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            code = _exit_code(arguments)
-        else:
-            with ThreadPoolExecutor(1) as thread:
-                code = thread.submit(_exit_code, arguments).result()
+        code = run_command(*arguments)
         out, err = capture.readouterr()
         return Output(code, out.decode(), err.decode())
 

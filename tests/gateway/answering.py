@@ -8,14 +8,14 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from tests.cli.commands import run_command
 from tests.services.bridged import hostile, listed
 from tests.services.local import LocalServer, running
-from toolgen.cli import main as command_line
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -220,8 +220,7 @@ def write_project(root: Path, url: str, form: str = "", **gateway: Any) -> Path:
         )
     path = root / "toolgen.yaml"
     path.write_text(json.dumps({"sources": sources, "gateway": {"search_above": "never", **gateway}}), encoding="utf-8")
-    with suppress(SystemExit):
-        command_line(["build", "--config", str(path)])
+    run_command("build", "--config", str(path))
     return path
 
 

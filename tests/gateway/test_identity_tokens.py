@@ -100,22 +100,18 @@ def identity_of(
 
 
 async def refused(location: str, text: str, **options: Any) -> TokenRejected:
-    found: list[Principal | TokenRejected] = []
-
-    found.append(await identity_of(location, **options).authenticate(text))
-    assert isinstance(found[0], TokenRejected), found[0]
-    return found[0]
+    found = await identity_of(location, **options).authenticate(text)
+    assert isinstance(found, TokenRejected), found
+    return found
 
 
 async def accepted(location: str, text: str, **options: Any) -> Principal:
-    found: list[Principal | TokenRejected] = []
-
     identity = identity_of(location, **options)
     assert identity.recognised(text) is None
-    found.append(await identity.authenticate(text))
-    assert identity.recognised(text) is found[0]
-    assert isinstance(found[0], Principal), found[0]
-    return found[0]
+    found = await identity.authenticate(text)
+    assert identity.recognised(text) is found
+    assert isinstance(found, Principal), found
+    return found
 
 
 @pytest.mark.parametrize("key", PRIVATE)
@@ -493,12 +489,9 @@ def test_a_key_serves_its_own_algorithm_alone() -> None:
 
 async def fetched(url: str, permit: Callable[[Any], Any] = lambda _: Allow(rule="test"), largest: int = 1000) -> str:
     """Why a set could not be fetched."""
-    reasons: list[str] = []
-
     with pytest.raises(OSError, match=r"\S") as caught:
         await fetch_key_set(url, largest, permit=permit)
-    reasons.append(str(caught.value))
-    return reasons[0]
+    return str(caught.value)
 
 
 async def test_a_set_is_fetched_within_bounds() -> None:

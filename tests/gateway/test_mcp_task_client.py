@@ -79,7 +79,7 @@ def said(result: CallToolResult) -> str:
     return block.text
 
 
-def test_the_sdk_client_follows_a_task_of_the_modern_era(tmp_path: Path) -> None:
+async def test_the_sdk_client_follows_a_task_of_the_modern_era(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         extension = TaskExtension(seen)
         async with (
@@ -92,10 +92,10 @@ def test_the_sdk_client_follows_a_task_of_the_modern_era(tmp_path: Path) -> None
             assert said(result) == '{"ok":true}'
             assert len(extension.followed) == 1
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
-def test_the_sdk_client_follows_a_task_of_the_handshake_era(tmp_path: Path) -> None:
+async def test_the_sdk_client_follows_a_task_of_the_handshake_era(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         async with (
             httpx2.AsyncClient(headers=bearer("key-of-bot")) as http,
@@ -119,7 +119,7 @@ def test_the_sdk_client_follows_a_task_of_the_handshake_era(tmp_path: Path) -> N
             assert said(result) == '{"ok":true}'
             assert (await client.session.send_request(asked, GetTaskResult)).status == "completed"
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
 @asynccontextmanager
@@ -131,7 +131,7 @@ async def over_stdio(path: Path, mode: str, *extensions: ClientExtension) -> Asy
         yield client
 
 
-def test_the_sdk_client_follows_a_task_of_the_modern_era_over_stdio(tmp_path: Path) -> None:
+async def test_the_sdk_client_follows_a_task_of_the_modern_era_over_stdio(tmp_path: Path) -> None:
     async def steps(_urls: list[str], seen: Upstream, path: Path) -> None:
         extension = TaskExtension(seen)
         async with over_stdio(path, "2026-07-28", extension) as client:
@@ -140,10 +140,10 @@ def test_the_sdk_client_follows_a_task_of_the_modern_era_over_stdio(tmp_path: Pa
             assert said(result) == '{"ok":true}'
             assert len(extension.followed) == 1
 
-    play(tmp_path, steps, gateways=0)
+    await play(tmp_path, steps, gateways=0)
 
 
-def test_the_sdk_client_follows_a_task_of_the_handshake_era_over_stdio(tmp_path: Path) -> None:
+async def test_the_sdk_client_follows_a_task_of_the_handshake_era_over_stdio(tmp_path: Path) -> None:
     async def steps(_urls: list[str], seen: Upstream, path: Path) -> None:
         command = ("-m", "toolgen", "serve", "--stdio", "--as", "bot")
         # As above another makes the task; it is a process of its own, and both share what is kept.
@@ -171,4 +171,4 @@ def test_the_sdk_client_follows_a_task_of_the_handshake_era_over_stdio(tmp_path:
         maker.stdin.close()
         assert await maker.wait() == 0
 
-    play(tmp_path, steps, gateways=0)
+    await play(tmp_path, steps, gateways=0)

@@ -9,7 +9,6 @@ import json
 import random
 import uuid
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cli.commands import run_command
 from tests.gateway.clients import listening
 from tests.services.bridged import hostile, listed
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
-from toolgen.cli import main as command_line
 from toolgen.frontends.http.app import App
 from toolgen.generator.build import build
 from toolgen.model.file_arguments import with_text_files
@@ -141,8 +140,7 @@ async def tried(root: Path, work: Work) -> None:
         }
         path = root / "toolgen.yaml"
         path.write_text(json.dumps({"sources": sources, "gateway": {"files": {"roots": ["opened"]}}}), encoding="utf-8")
-        with suppress(SystemExit):
-            await asyncio.to_thread(command_line, ["build", "--update-pins", "--config", str(path)])
+        run_command("build", "--update-pins", "--config", str(path))
         headers = {"authorization": "Bearer key-of-bot"}
         async with (
             asyncio.timeout(120),

@@ -78,7 +78,7 @@ def test_a_tool_that_is_not_redacted_is_the_same_object() -> None:
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
 @pytest.mark.parametrize("form", ["lenient", "strict"])
-def test_a_redacted_answer_keeps_its_structured_content_over_mcp(tmp_path: Path, form: str, version: str) -> None:
+async def test_a_redacted_answer_keeps_its_structured_content_over_mcp(tmp_path: Path, form: str, version: str) -> None:
     async def work(_gateway: Gateway, peer: Peer) -> None:
         listed = {
             one["name"]: one["outputSchema"] for one in (await peer.ask("tools/list"))["tools"] if "outputSchema" in one
@@ -99,7 +99,7 @@ def test_a_redacted_answer_keeps_its_structured_content_over_mcp(tmp_path: Path,
             "redact": [{"tools": ["*"], "fields": ["$..id", "$.kind", "$.x"], "with": HIDDEN}],
         }
         (tmp_path / "policies" / "p.yaml").write_text(json.dumps(policy), encoding="utf-8")
-        tried(path, version, work)
+        await tried(path, version, work)
 
 
 def test_what_is_listed_of_it_fits_its_notes_too() -> None:

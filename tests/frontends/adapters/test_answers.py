@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -74,7 +73,7 @@ async def by_openai_agents(gateway: Gateway, kinds: list[Kind]) -> Given:
 @pytest.mark.parametrize("ran", [by_pydantic_ai, by_langgraph, by_openai_agents])
 async def test_a_model_is_given_all_of_an_answer(tmp_path: Path, ran: Any) -> None:
     with upstream() as url:
-        path = await asyncio.to_thread(write_project, tmp_path, url)  # a build has an event loop of its own
+        path = write_project(tmp_path, url)
         async with Gateway.load(path) as gateway:
             found = await ran(gateway, list(TRIED.values()))
         assert len(found) == len(TRIED)

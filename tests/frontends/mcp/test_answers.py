@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -62,18 +61,15 @@ def projects(root: Path, form: str, **gateway: Any) -> Iterator[Path]:
         yield write_project(root, url, form, **gateway)
 
 
-def tried(path: Path, version: str, work: Work, principal: str = "bot") -> None:
-    async def main() -> None:
-        headers = {"authorization": f"Bearer key-of-{principal}"}
-        async with (
-            Gateway.load(path) as gateway,
-            httpx.AsyncClient(
-                transport=httpx.ASGITransport(App(gateway)), base_url="http://127.0.0.1", headers=headers
-            ) as http,
-        ):
-            await work(gateway, Peer(http, version))
-
-    asyncio.run(main())
+async def tried(path: Path, version: str, work: Work, principal: str = "bot") -> None:
+    headers = {"authorization": f"Bearer key-of-{principal}"}
+    async with (
+        Gateway.load(path) as gateway,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(App(gateway)), base_url="http://127.0.0.1", headers=headers
+        ) as http,
+    ):
+        await work(gateway, Peer(http, version))
 
 
 def text_of(result: Mapping[str, Any]) -> str:
@@ -101,7 +97,9 @@ def check(kind: Kind, result: dict[str, Any], schema: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["", "none", "lenient", "strict"])
-def test_an_answer_of_any_kind_is_whole_in_its_text_and_in_its_structured_content(tmp_path: Path, form: str) -> None:
+async def test_an_answer_of_any_kind_is_whole_in_its_text_and_in_its_structured_content(
+    tmp_path: Path, form: str
+) -> None:
     async def work(_gateway: Gateway, peer: Peer) -> None:
         listed = {tool["name"]: tool.get("outputSchema") for tool in (await peer.ask("tools/list"))["tools"]}
         for name, kind in KINDS.items():
@@ -117,11 +115,13 @@ def test_an_answer_of_any_kind_is_whole_in_its_text_and_in_its_structured_conten
 
     with projects(tmp_path, form) as path:
         for version in (STATEFUL, STATELESS):
-            tried(path, version, work)
+            await tried(path, version, work)
 
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
-def test_a_tool_that_calls_others_answers_as_they_do_and_is_listed_with_no_schema(tmp_path: Path, version: str) -> None:
+async def test_a_tool_that_calls_others_answers_as_they_do_and_is_listed_with_no_schema(
+    tmp_path: Path, version: str
+) -> None:
     async def work(_gateway: Gateway, peer: Peer) -> None:
         listed = (await peer.ask("tools/list"))["tools"]
         assert [tool["name"] for tool in listed] == sorted(
@@ -136,15 +136,15 @@ def test_a_tool_that_calls_others_answers_as_they_do_and_is_listed_with_no_schem
             check(kind, await peer.ask("tools/call", name="call_tool", arguments=wrapped), None)
 
     with projects(tmp_path, "strict", search_above=0) as path:
-        tried(path, version, work)
+        await tried(path, version, work)
 
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", STATELESS), ("legacy", STATEFUL)])
 @pytest.mark.parametrize("form", ["", "lenient", "strict"])
-def test_the_sdk_client_raises_for_no_answer(tmp_path: Path, form: str, mode: Any, version: str) -> None:
+async def test_the_sdk_client_raises_for_no_answer(tmp_path: Path, form: str, mode: Any, version: str) -> None:
     """It holds structured content against the schema that it was listed, and raises for one that is missing or does not fit."""
 
-    async def main(path: Path) -> None:
+    with projects(tmp_path, form) as path:
         async with (
             Gateway.load(path) as gateway,
             listening(App(gateway)) as url,
@@ -158,12 +158,9 @@ def test_the_sdk_client_raises_for_no_answer(tmp_path: Path, form: str, mode: An
                 assert result.is_error is not kind.ok
                 assert (result.structured_content is not None) is (kind.ok and listed.get(kind.tool) is not None)
 
-    with projects(tmp_path, form) as path:
-        asyncio.run(main(path))
-
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
-def test_the_envelope_is_sent_to_those_who_ask_for_it(tmp_path: Path, version: str) -> None:
+async def test_the_envelope_is_sent_to_those_who_ask_for_it(tmp_path: Path, version: str) -> None:
     async def work(gateway: Gateway, peer: Peer) -> None:
         for kind in (KINDS["cut"], KINDS["dropped arguments"], KINDS["404"], KINDS["pending"]):
             params = {"name": kind.tool, "arguments": kind.arguments}
@@ -183,11 +180,11 @@ def test_the_envelope_is_sent_to_those_who_ask_for_it(tmp_path: Path, version: s
         assert wrong["error"]["code"] == -32602
 
     with projects(tmp_path, "") as path:
-        tried(path, version, work)
+        await tried(path, version, work)
 
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
-def test_a_wait_is_told_once_and_an_errors_detail_too(tmp_path: Path, version: str) -> None:
+async def test_a_wait_is_told_once_and_an_errors_detail_too(tmp_path: Path, version: str) -> None:
     async def work(_gateway: Gateway, peer: Peer) -> None:
         missing = text_of(await peer.ask("tools/call", name="api__get_missing", arguments={}))
         assert missing == (
@@ -207,7 +204,7 @@ def test_a_wait_is_told_once_and_an_errors_detail_too(tmp_path: Path, version: s
         assert re.fullmatch(r"rate_limited: [a-z, ]+\nTry again in [12] s\.", held)
 
     with projects(tmp_path, "") as path:
-        tried(path, version, work)
+        await tried(path, version, work)
 
 
 def uri_in(result: Mapping[str, Any]) -> str:
@@ -217,7 +214,7 @@ def uri_in(result: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
-def test_a_file_is_read_by_its_uri_with_a_listed_tool(tmp_path: Path, version: str) -> None:
+async def test_a_file_is_read_by_its_uri_with_a_listed_tool(tmp_path: Path, version: str) -> None:
     async def work(_gateway: Gateway, peer: Peer) -> None:
         async def read(uri: str, **more: str | None) -> list[dict[str, Any]]:
             result = await peer.ask("tools/call", name="read_file", arguments={"uri": uri, **more})
@@ -249,10 +246,10 @@ def test_a_file_is_read_by_its_uri_with_a_listed_tool(tmp_path: Path, version: s
             assert (result["isError"], text_of(result).partition(":")[0]) == (True, code)
 
     with projects(tmp_path, "") as path:
-        tried(path, version, work)
+        await tried(path, version, work)
 
 
-def test_blocks_of_links_are_there_where_toolgen_yaml_wants_them(tmp_path: Path) -> None:
+async def test_blocks_of_links_are_there_where_toolgen_yaml_wants_them(tmp_path: Path) -> None:
     async def work(_gateway: Gateway, peer: Peer) -> None:
         for name in ("large file", "bridged link"):
             kind = KINDS[name]
@@ -263,7 +260,7 @@ def test_blocks_of_links_are_there_where_toolgen_yaml_wants_them(tmp_path: Path)
 
     with projects(tmp_path, "", mcp={"resource_links": True}) as path:
         for version in (STATEFUL, STATELESS):
-            tried(path, version, work)
+            await tried(path, version, work)
 
 
 def test_kinds_cover_what_the_api_answers() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 from typing import Any
@@ -25,20 +24,17 @@ NOTE: Any = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 HELLO: Any = {"jsonrpc": "2.0", "id": 9, "method": "initialize", "params": {"protocolVersion": OLD}}
 
 
-def posted(body: object, gateway: FakeGateway | None = None, **headers: str) -> tuple[int, Any]:
-    async def main() -> tuple[int, Any]:
-        async with client(gateway or FakeGateway()) as http:
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            answer = await http.post("/mcp", content=json.dumps(body), headers={**JSON, **named})
-            return answer.status_code, json.loads(answer.content) if answer.content else None
-
-    return asyncio.run(main())
+async def posted(body: object, gateway: FakeGateway | None = None, **headers: str) -> tuple[int, Any]:
+    async with client(gateway or FakeGateway()) as http:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        answer = await http.post("/mcp", content=json.dumps(body), headers={**JSON, **named})
+        return answer.status_code, json.loads(answer.content) if answer.content else None
 
 
 @pytest.mark.parametrize("headers", [{}, {"mcp_protocol_version": OLD}])
-def test_each_request_of_a_batch_is_answered(headers: dict[str, str]) -> None:
+async def test_each_request_of_a_batch_is_answered(headers: dict[str, str]) -> None:
     gateway = FakeGateway()
-    status, answers = posted(
+    status, answers = await posted(
         [LIST, NOTE, ECHO, {"jsonrpc": "2.0", "id": 3, "method": "nothing"}, 7], gateway, **headers
     )
     assert status == 200
@@ -47,35 +43,35 @@ def test_each_request_of_a_batch_is_answered(headers: dict[str, str]) -> None:
     assert answers[1]["result"]["isError"] is False
     assert [answer["error"]["code"] for answer in answers[2:]] == [-32601, -32600]
     assert len(gateway.calls) == 1
-    assert posted([LIST])[1][0] == posted(LIST)[1]
+    assert (await posted([LIST]))[1][0] == (await posted(LIST))[1]
 
 
-def test_a_batch_of_notifications_has_no_answer() -> None:
-    assert posted([NOTE, NOTE]) == (202, None)
+async def test_a_batch_of_notifications_has_no_answer() -> None:
+    assert await posted([NOTE, NOTE]) == (202, None)
 
 
 @pytest.mark.parametrize("body", [[], [LIST] * 33])
-def test_a_batch_has_a_size(body: list[Any]) -> None:
-    status, answer = posted(body)
+async def test_a_batch_has_a_size(body: list[Any]) -> None:
+    status, answer = await posted(body)
     assert (status, answer["error"]["code"]) == (400, -32600)
 
 
-def test_a_session_is_opened_alone() -> None:
-    status, (answer,) = posted([HELLO])
+async def test_a_session_is_opened_alone() -> None:
+    status, (answer,) = await posted([HELLO])
     assert (status, answer["error"]["code"], answer["id"]) == (200, -32600, 9)
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
-def test_no_other_revision_has_batches(version: str) -> None:
-    status, answer = posted([LIST], mcp_protocol_version=version)
+async def test_no_other_revision_has_batches(version: str) -> None:
+    status, answer = await posted([LIST], mcp_protocol_version=version)
     assert (status, answer["error"]["code"]) == (400, -32600)
     assert OLD in answer["error"]["message"]
 
 
 @pytest.mark.parametrize("header", ["mcp_method", "mcp_name"])
-def test_a_batch_is_no_way_around_the_routing_headers(header: str) -> None:
+async def test_a_batch_is_no_way_around_the_routing_headers(header: str) -> None:
     gateway = FakeGateway()
-    status, answer = posted([ECHO], gateway, **{header: "tools/list"})
+    status, answer = await posted([ECHO], gateway, **{header: "tools/list"})
     assert (status, answer["error"]["code"], gateway.calls) == (400, -32020, [])
 
 

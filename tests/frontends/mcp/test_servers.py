@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import sys
@@ -18,8 +17,8 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.cli.commands import run_command
 from tests.gateway.clients import bearer, listening
-from toolgen.cli.main import main as command_line
 from toolgen.core.errors import ConfigError, PolicyError
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
@@ -101,9 +100,7 @@ def write_project(root: Path, *, far: dict[str, Any] | None = None, **gateway: A
     path = root / "toolgen.yaml"
     settings = {"sources": sources, "gateway": gateway, "audit": {"dir": "audit"}}
     path.write_text(json.dumps(settings), encoding="utf-8")
-    with pytest.raises(SystemExit) as ended:
-        command_line(["build", "--config", str(path)])
-    assert ended.value.code == 0
+    assert run_command("build", "--config", str(path)) == 0
     return path
 
 
@@ -123,18 +120,15 @@ async def client(url: str, mode: Any, who: str = "bot", endpoint: str = "") -> A
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_server_says_what_its_caller_may_see_and_nothing_else(tmp_path: Path, mode: str) -> None:
+async def test_a_server_says_what_its_caller_may_see_and_nothing_else(tmp_path: Path, mode: str) -> None:
     path = write_project(tmp_path, far=LISTED)
 
-    async def main() -> tuple[str, str, str]:
-        async with served(path) as url:
-            found = []
-            for who in ("bot", "boss", "eve"):
-                async with client(url, mode, who) as connected:
-                    found.append(connected.instructions or "")
-        return found[0], found[1], found[2]
-
-    bot, boss, eve = asyncio.run(main())
+    async with served(path) as url:
+        found = []
+        for who in ("bot", "boss", "eve"):
+            async with client(url, mode, who) as connected:
+                found.append(connected.instructions or "")
+    bot, boss, eve = found
     assert "- desk: " in bot
     assert "(3 tools, 1 prompt, 1 resource)" in bot
     assert "- far: Far away (1 tool, 1 prompt)" in bot
@@ -146,7 +140,7 @@ def test_a_server_says_what_its_caller_may_see_and_nothing_else(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_server_introduces_itself_as_toolgen_yaml_says(tmp_path: Path, mode: str) -> None:
+async def test_a_server_introduces_itself_as_toolgen_yaml_says(tmp_path: Path, mode: str) -> None:
     said = {
         "name": "acme-tools",
         "title": "Acme",
@@ -156,11 +150,8 @@ def test_a_server_introduces_itself_as_toolgen_yaml_says(tmp_path: Path, mode: s
     }
     path = write_project(tmp_path, mcp=said)
 
-    async def main() -> tuple[Any, str]:
-        async with served(path) as url, client(url, mode) as connected:
-            return connected.server_info, connected.instructions or ""
-
-    info, instructions = asyncio.run(main())
+    async with served(path) as url, client(url, mode) as connected:
+        info, instructions = connected.server_info, connected.instructions or ""
     assert (info.name, info.title, info.website_url) == ("acme-tools", "Acme", "https://acme.example.com")
     assert [icon.src for icon in info.icons] == [ICON["src"]]
     assert instructions.startswith("Be kind.\n\nSources")
@@ -175,16 +166,12 @@ async def test_no_instructions_where_toolgen_yaml_wants_none(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_icons_of_bridged_servers_are_passed_on_as_far_as_they_are_pictures(tmp_path: Path, mode: str) -> None:
+async def test_icons_of_bridged_servers_are_passed_on_as_far_as_they_are_pictures(tmp_path: Path, mode: str) -> None:
     path = write_project(tmp_path, far=LISTED)
 
-    async def main() -> tuple[Any, Any]:
-        async with served(path) as url, client(url, mode) as connected:
-            tools = {one.name: one.icons for one in (await connected.list_tools()).tools}
-            prompts = {one.name: one.icons for one in (await connected.list_prompts()).prompts}
-            return tools, prompts
-
-    tools, prompts = asyncio.run(main())
+    async with served(path) as url, client(url, mode) as connected:
+        tools = {one.name: one.icons for one in (await connected.list_tools()).tools}
+        prompts = {one.name: one.icons for one in (await connected.list_prompts()).prompts}
     assert [icon.src for icon in tools["far__look"]] == [ICON["src"]]
     assert [icon.src for icon in prompts["far__letter"]] == [ICON["src"]]
     assert not tools["desk__get_ticket"]
@@ -345,9 +332,7 @@ async def test_a_key_is_made_for_a_toolset_and_for_none_that_there_is_not(
     path = write_project(tmp_path)
 
     def new(toolset: str) -> int:
-        with pytest.raises(SystemExit) as ended:
-            command_line(["keys", "new", "bot", "--toolset", toolset, "--config", str(path)])
-        return int(ended.value.code or 0)
+        return run_command("keys", "new", "bot", "--toolset", toolset, "--config", str(path))
 
     assert new("suport") == 1
     assert "did you mean 'support'" in capsys.readouterr().err

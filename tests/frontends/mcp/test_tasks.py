@@ -61,12 +61,8 @@ RELATED = "io.modelcontextprotocol/related-task"
 Steps = Callable[[list[str], Upstream, Path], Awaitable[None]]
 
 
-def play(root: Path, steps: Steps, *, gateways: int = 2, after: str | None = "0s") -> None:
+async def play(root: Path, steps: Steps, *, gateways: int = 2, after: str | None = "0s") -> None:
     """Runs steps with so many gateways of one project, as its workers are."""
-
-    async def main(path: Path, seen: Upstream) -> None:
-        async with asyncio.timeout(120):
-            await opened([], path, seen)
 
     async def opened(urls: list[str], path: Path, seen: Upstream) -> None:
         if len(urls) == gateways:
@@ -92,7 +88,8 @@ def play(root: Path, steps: Steps, *, gateways: int = 2, after: str | None = "0s
             settings["gateway"] = {"pending_after": after}
         path = project(root / "p", server, POLICY, **settings)
         (path.parent / f"{module}.py").write_text(FUNCTIONS, encoding="utf-8")
-        asyncio.run(main(path, seen))
+        async with asyncio.timeout(120):
+            await opened([], path, seen)
 
 
 async def greeted(url: str, who: str = "bot", **capabilities: Any) -> OldPeer:
@@ -101,7 +98,7 @@ async def greeted(url: str, who: str = "bot", **capabilities: Any) -> OldPeer:
     return peer
 
 
-def test_a_task_of_the_handshake_era_is_followed_at_any_worker(tmp_path: Path) -> None:
+async def test_a_task_of_the_handshake_era_is_followed_at_any_worker(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
         one, two = await greeted(urls[0]), await greeted(urls[1])
         listed = {tool["name"]: tool.get("execution") for tool in (await one.ask("tools/list"))["tools"]}
@@ -128,17 +125,17 @@ def test_a_task_of_the_handshake_era_is_followed_at_any_worker(tmp_path: Path) -
         assert asked["_meta"][RELATED] == {"taskId": task["taskId"]}
         assert asked["_meta"]["toolgen/envelope"]["call_id"] == task["taskId"]
         assert (await two.ask("tasks/get", taskId=task["taskId"]))["status"] == "completed"
-        assert (await one.ask("tasks/result", taskId=task["taskId"])) == result
+        assert await one.ask("tasks/result", taskId=task["taskId"]) == result
         assert (await one.ask("tasks/cancel", taskId=task["taskId"]))["code"] == -32602
         written = [
             one["event"] for one in entries(path.parent / "var" / "audit") if one.get("call_id") == task["taskId"]
         ]
         assert (written, len(seen.requests)) == (["intent", "outcome"], 1)
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_call_that_ends_at_once_is_a_task_all_the_same(tmp_path: Path) -> None:
+async def test_a_call_that_ends_at_once_is_a_task_all_the_same(tmp_path: Path) -> None:
     async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
         one, two = await greeted(urls[0]), await greeted(urls[1])
         right, wrong = {"a": 1, "b": 2}, {"a": 1, "b": {}}
@@ -148,10 +145,10 @@ def test_a_call_that_ends_at_once_is_a_task_all_the_same(tmp_path: Path) -> None
             assert (result["isError"], result["_meta"][RELATED]["taskId"]) == (is_error, task["taskId"])
             assert (await two.ask("tasks/get", taskId=task["taskId"]))["status"] == status
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_what_cannot_be_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolgen.gateway.operations.background_calls.MAX_CALLS_EACH", 1)
 
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
@@ -171,11 +168,11 @@ def test_what_cannot_be_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         assert (await one.ask("tools/call", **HEALTH, task={}))["isError"] is False
         assert len(seen.requests) == 2
 
-    play(tmp_path, steps, gateways=1, after=None)
+    await play(tmp_path, steps, gateways=1, after=None)
 
 
 @pytest.mark.parametrize("kind", [OldPeer, Peer], ids=["handshake", "modern"])
-def test_nobody_else_sees_a_task_or_touches_it(tmp_path: Path, kind: type[Peer]) -> None:
+async def test_nobody_else_sees_a_task_or_touches_it(tmp_path: Path, kind: type[Peer]) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         seen.answers.clear()
         one = kind(urls[0])
@@ -192,10 +189,10 @@ def test_nobody_else_sees_a_task_or_touches_it(tmp_path: Path, kind: type[Peer])
                 assert (await one.ask("tasks/list", cursor=cursor))["code"] == -32602
         assert (await one.ask("tasks/get", taskId=task_id))["status"] == "working"
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_tasks_are_listed_by_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tasks_are_listed_by_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolgen.frontends.mcp.tasks._PAGE", 2)
 
     async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
@@ -215,12 +212,12 @@ def test_tasks_are_listed_by_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             cursor = {"cursor": page["nextCursor"]}
         assert found == made
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
 @pytest.mark.parametrize("kind", [OldPeer, Peer], ids=["handshake", "modern"])
 @pytest.mark.parametrize(("call", "code"), [(HEALTH, "cancelled"), (MAIL, "outcome_unknown")], ids=["read", "write"])
-def test_calling_a_task_off_closes_its_request(tmp_path: Path, kind: type[Peer], call: Any, code: str) -> None:
+async def test_calling_a_task_off_closes_its_request(tmp_path: Path, kind: type[Peer], call: Any, code: str) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         seen.answers.clear()
         one, two = kind(urls[0]), kind(urls[1])
@@ -234,10 +231,10 @@ def test_calling_a_task_off_closes_its_request(tmp_path: Path, kind: type[Peer],
             task = await peer.ended(task_id)
             assert (task["status"], task["statusMessage"].partition(":")[0]) == ("cancelled", code)
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_long_call_becomes_a_task_where_the_client_takes_one(tmp_path: Path) -> None:
+async def test_a_long_call_becomes_a_task_where_the_client_takes_one(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
         one, two, other = Peer(urls[0]), Peer(urls[1]), Peer(urls[0], capabilities={})
         seen.answers.clear()
@@ -266,10 +263,10 @@ def test_a_long_call_becomes_a_task_where_the_client_takes_one(tmp_path: Path) -
         async with http(urls[1]) as rest:  # the same call, at the same place
             assert (await rest.get(f"/v1/calls/{task['taskId']}")).json()["data"] == {"ok": True}
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_headers_of_requests_about_tasks_name_the_task(tmp_path: Path) -> None:
+async def test_headers_of_requests_about_tasks_name_the_task(tmp_path: Path) -> None:
     async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
         one = Peer(urls[0])
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
@@ -281,10 +278,10 @@ def test_headers_of_requests_about_tasks_name_the_task(tmp_path: Path) -> None:
                 answer = await one.http.post(one.url, json=body, headers=changed)
                 assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
-def test_what_a_task_asks_is_answered_at_any_worker_and_once(tmp_path: Path) -> None:
+async def test_what_a_task_asks_is_answered_at_any_worker_and_once(tmp_path: Path) -> None:
     async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
         able = {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
         one, two, mute = Peer(urls[0], capabilities=able), Peer(urls[1], capabilities=able), Peer(urls[1])
@@ -312,10 +309,10 @@ def test_what_a_task_asks_is_answered_at_any_worker_and_once(tmp_path: Path) -> 
         ended = await one.ended(task_id)
         assert ended["result"]["content"][0]["text"] == "Ann and Bob"
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_what_a_task_of_the_handshake_era_asks_comes_with_its_result(tmp_path: Path) -> None:
+async def test_what_a_task_of_the_handshake_era_asks_comes_with_its_result(tmp_path: Path) -> None:
     async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
         one, two = await greeted(urls[0], elicitation={}), await greeted(urls[1], elicitation={})
         stranger = await greeted(urls[1], "bare", elicitation={})
@@ -334,10 +331,10 @@ def test_what_a_task_of_the_handshake_era_asks_comes_with_its_result(tmp_path: P
                     assert await two.respond(message["id"], answer) == 202
         assert message["result"]["content"][0]["text"] == "Ann and Bob"
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_a_task_that_somebody_has_to_agree_to_waits_for_them(tmp_path: Path) -> None:
+async def test_a_task_that_somebody_has_to_agree_to_waits_for_them(tmp_path: Path) -> None:
     async def steps(urls: list[str], _seen: Upstream, path: Path) -> None:
         able = {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
         one, two, old = Peer(urls[0]), Peer(urls[1], capabilities=able), await greeted(urls[1], elicitation={})
@@ -375,10 +372,10 @@ def test_a_task_that_somebody_has_to_agree_to_waits_for_them(tmp_path: Path) -> 
         ran = [entry for entry in entries(path.parent / "var" / "audit") if entry["event"] == "intent"]
         assert sorted(entry["call_id"] for entry in ran).count(tasks[0]) <= 2
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
-def test_who_listens_for_a_task_is_told_each_change(tmp_path: Path) -> None:
+async def test_who_listens_for_a_task_is_told_each_change(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         seen.answers.clear()
         one, two = Peer(urls[0]), Peer(urls[1])
@@ -403,11 +400,11 @@ def test_who_listens_for_a_task_is_told_each_change(tmp_path: Path) -> None:
             last = (await anext(heard))["params"]
             assert (last["status"], last["result"]["isError"]) == ("completed", False)
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_before_or_the_store_was_away(
+async def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_before_or_the_store_was_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: bool
 ) -> None:
     replace, lost = SqliteInvocations.replace, list[str]()
@@ -432,10 +429,10 @@ def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_before_
         assert (await peer.ask("tasks/cancel", taskId=made["task"]["taskId"]))["status"] == "cancelled"
 
     monkeypatch.setattr(SqliteInvocations, "replace", losing)
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
-def test_progress_of_a_task_is_told_by_the_token_of_the_request_that_made_it(tmp_path: Path) -> None:
+async def test_progress_of_a_task_is_told_by_the_token_of_the_request_that_made_it(tmp_path: Path) -> None:
     async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
         one, two = await greeted(urls[0], elicitation={}), await greeted(urls[1], elicitation={})
         wanted = {"name": "own__greet", "arguments": {}, "task": {}}
@@ -457,7 +454,7 @@ def test_progress_of_a_task_is_told_by_the_token_of_the_request_that_made_it(tmp
             assert "input_required" in {item["params"].get("status") for item in told}
             assert (await two.ask("tasks/cancel", taskId=task_id))["status"] == "cancelled"
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)
 
 
 @asynccontextmanager
@@ -468,7 +465,7 @@ async def listens(peer: OldPeer) -> AsyncIterator[AsyncIterator[dict[str, Any]]]
         yield messages(answer)
 
 
-def test_a_session_hears_of_its_own_tasks_over_its_stream(tmp_path: Path) -> None:
+async def test_a_session_hears_of_its_own_tasks_over_its_stream(tmp_path: Path) -> None:
     async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
         one, other = await greeted(urls[0]), await greeted(urls[0], "ann")
         other.session = one.session  # the id of a session is no secret that anything hangs on
@@ -485,10 +482,10 @@ def test_a_session_hears_of_its_own_tasks_over_its_stream(tmp_path: Path) -> Non
                         break
                 assert set(statuses) <= {"working", "completed"}
 
-    play(tmp_path, steps, gateways=1)
+    await play(tmp_path, steps, gateways=1)
 
 
-def test_a_task_is_kept_as_long_as_its_client_asked_and_no_longer_than_others(
+async def test_a_task_is_kept_as_long_as_its_client_asked_and_no_longer_than_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolgen.gateway.operations.waiting_calls.GRACE_S", 0.0)
@@ -513,4 +510,4 @@ def test_a_task_is_kept_as_long_as_its_client_asked_and_no_longer_than_others(
         assert kept in listed
         assert short not in listed
 
-    play(tmp_path, steps)
+    await play(tmp_path, steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import json
@@ -11,7 +10,7 @@ import re
 import sqlite3
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.cli.commands import run_command
 from tests.frontends.mcp.test_answers import STATEFUL, STATELESS, Peer
 from tests.services.bridged import hostile, listed
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
-from toolgen.cli import main as command_line
 from toolgen.frontends.http.app import App
 from toolgen.model.result import Envelope
 
@@ -156,8 +155,7 @@ def write_project(root: Path, url: str) -> Path:
     }
     path = root / "toolgen.yaml"
     path.write_text(json.dumps({"sources": sources, "gateway": {"search_above": "never"}}), encoding="utf-8")
-    with suppress(SystemExit):
-        command_line(["build", "--config", str(path)])
+    run_command("build", "--config", str(path))
     return path
 
 
@@ -202,7 +200,7 @@ Work = Callable[[Gateway, httpx.AsyncClient], Awaitable[None]]
 
 async def tried(root: Path, work: Work) -> None:
     with upstream() as url:
-        path = await asyncio.to_thread(write_project, root, url)  # a build has an event loop of its own
+        path = write_project(root, url)
         headers = {"authorization": "Bearer key-of-bot"}
         async with Gateway.load(path) as gateway:
             transport = httpx.ASGITransport(App(gateway))

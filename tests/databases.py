@@ -131,9 +131,9 @@ async def run_statements(
     return results
 
 
-def sql_call(dialect: str, operation: str, given: Statement | None = None) -> Call:
-    """A call of a database's tool as the executor gets it."""
-    tool = Tool(
+def sql_tool(dialect: str, operation: str) -> Tool:
+    """Tool of a database `lab`."""
+    return Tool(
         name=f"lab__{operation}",
         title="",
         description="",
@@ -145,4 +145,8 @@ def sql_call(dialect: str, operation: str, given: Statement | None = None) -> Ca
         origin="",
         binding=SqlBinding(dialect=dialect, operation=operation),
     )
-    return Call(id="1", tool=tool, arguments={}, principal=Principal(id="p"), statement=given)
+
+
+def sql_call(dialect: str, operation: str, given: Statement | None = None) -> Call:
+    """A call of a database's tool as the executor gets it."""
+    return Call(id="1", tool=sql_tool(dialect, operation), arguments={}, principal=Principal(id="p"), statement=given)

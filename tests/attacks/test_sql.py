@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.sql.guard.lab import ATTRIBUTES, DATABASE, SCOPE, allowed, refused, write
+from tests.databases import sql_tool
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.call_guard import SqlGuard
 from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.result import Failed, Refused, Result, Success
-from toolgen.model.tool import Effect, SqlBinding, Tool
 from toolgen.model.verdict import Allow
 from toolgen.pipeline.middleware import CallContext, guarded
 from toolgen.pipeline.stages.guards import InspectStage
@@ -32,18 +32,7 @@ def cases(name: str) -> list[dict[str, str]]:
 
 
 def call(sql: str, parameters: list[object] | None = None) -> Call:
-    tool = Tool(
-        name="lab__query",
-        title="",
-        description="",
-        input_schema={},
-        output_schema=None,
-        effect=Effect.READ,
-        idempotent=True,
-        source="lab",
-        origin="",
-        binding=SqlBinding(dialect="sqlite", operation="query"),
-    )
+    tool = sql_tool("sqlite", "query")
     arguments = {"sql": sql, "parameters": parameters or []}
     return Call(id="1", tool=tool, arguments=arguments, principal=Principal(id="p", attributes=ATTRIBUTES))  # type: ignore[arg-type]
 

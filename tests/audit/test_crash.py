@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ import httpx
 
 from tests import patient
 from tests.audit.drawn_logs import calls
+from tests.cli.commands import served
 from tests.projects import KEY, make_project
 from toolgen.audit.verify import verify
 
@@ -44,27 +44,6 @@ def silent_upstream() -> Iterator[tuple[int, threading.Event]]:
             connection.close()
 
 
-@contextlib.contextmanager
-def gateway(project: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolgen", "serve", "--port", "0"],
-        cwd=project,
-        env={**os.environ, "TEST_PETS_KEY": "canary"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        # A warning of calls that were left open may stand before it.
-        line = next(line for line in process.stderr if "listening on http://" in line)
-        yield process, line.rsplit(" ", 1)[1].strip()
-    finally:
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
-
-
 def toolgen(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "toolgen", *arguments]
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
@@ -73,7 +52,7 @@ def toolgen(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_killing_the_gateway_during_a_call_leaves_an_unfinished_intent(tmp_path: Path) -> None:
     with silent_upstream() as (port, arrived):
         project = make_project(tmp_path / "project", server=f"http://127.0.0.1:{port}").parent
-        with gateway(project) as (process, url):
+        with served(project) as (process, url):
             done = patient.post(
                 f"{url}/v1/tools/shop__query/call", json={"arguments": {"sql": "SELECT 1"}}, headers=HEADERS
             )
@@ -101,7 +80,7 @@ def test_killing_the_gateway_during_a_call_leaves_an_unfinished_intent(tmp_path:
             ("pets__get_pet", "bot", {"petId": 5})
         ]
         assert "unfinished" in toolgen(project, "audit", "list").stdout
-        with gateway(project) as (_, url):
+        with served(project) as (_, url):
             again = patient.post(
                 f"{url}/v1/tools/shop__query/call", json={"arguments": {"sql": "SELECT 1"}}, headers=HEADERS
             )
@@ -117,7 +96,7 @@ def test_a_gateway_that_cannot_record_makes_no_call_and_recovers_by_itself(tmp_p
         project = make_project(tmp_path / "project", server=f"http://127.0.0.1:{port}").parent
         var, audit = project / "var", project / "var" / "audit"
         call, query = {"arguments": {"petId": 5}}, {"arguments": {"sql": "SELECT 1"}}
-        with gateway(project) as (_, url):
+        with served(project) as (_, url):
             for lost in (var, audit):
                 for damage in ("a dead link in its place", "a file in its place"):
                     assert patient.get(f"{url}/readyz").status_code == 200, damage

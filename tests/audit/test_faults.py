@@ -16,7 +16,8 @@ import pytest
 
 from tests import patient
 from tests.audit.logs import PLAIN, opened, with_key, write
-from tests.audit.test_crash import HEADERS, gateway, silent_upstream
+from tests.audit.test_crash import HEADERS, silent_upstream
+from tests.cli.commands import served
 from tests.exhaustive import EXHAUSTIVE, size
 from tests.projects import make_project
 from toolgen.audit.keys import public_keys
@@ -357,7 +358,7 @@ def test_a_gateway_whose_file_takes_no_more_bytes_makes_no_call_until_it_does(tm
         project = make_project(tmp_path / "project", server=f"http://127.0.0.1:{port}").parent
         path = project / "var" / "audit" / "gateway-1.jsonl"
         query = {"arguments": {"sql": "SELECT 1"}}
-        with gateway(project) as (process, url):
+        with served(project) as (process, url):
 
             def post(tool: str, body: object) -> httpx.Response:
                 return patient.post(f"{url}/v1/tools/{tool}/call", json=body, headers=HEADERS)

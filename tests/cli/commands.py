@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
@@ -56,3 +61,25 @@ def runner(capture: pytest.CaptureFixture[bytes]) -> Run:
         return Output(code, out.decode(), err.decode())
 
     return run
+
+
+@contextlib.contextmanager
+def served(project: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Process of `toolgen serve` on a project, and its URL."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "toolgen", "serve", "--port", "0"],
+        cwd=project,
+        env={**os.environ, "TEST_PETS_KEY": "canary"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        # A warning of calls that were left open may stand before it.
+        line = next(line for line in process.stderr if "listening on http://" in line)
+        yield process, line.rsplit(" ", 1)[1].strip()
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()

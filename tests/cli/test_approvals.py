@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +18,7 @@ import httpx
 import pytest
 
 from tests import patient
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run, runner, served
 from tests.gateway.clients import listening
 from tests.gateway.test_approvals import key, policy_of
 from tests.projects import make_project
@@ -93,27 +90,6 @@ def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
     return runner(capfdbinary)
 
 
-@contextlib.contextmanager
-def serving() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`toolgen serve` on the project in the current folder: the process, and its URL."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolgen", "serve", "--port", "0"],
-        env={**os.environ, "TEST_PETS_KEY": "canary"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        # A warning of calls that were left open may stand before it.
-        line = next(line for line in process.stderr if "listening on http://" in line)
-        yield process, line.rsplit(" ", 1)[1].strip()
-    finally:
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
-
-
 async def serve(path: Path, started: queue.SimpleQueue[str], leave: threading.Event) -> None:
     """Serves the gateway of a project until `leave` is set. `started` gets its address."""
     async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
@@ -169,7 +145,7 @@ def until(look: Callable[[], Any]) -> Any:
 def test_one_process_asks_another_answers_and_whichever_serves_carries_it_out_once(
     project: Path, upstream: Upstream, toolgen: Run
 ) -> None:
-    with serving() as (_, first), serving() as (_, second):
+    with served(Path.cwd()) as (_, first), served(Path.cwd()) as (_, second):
         call_id = ask(first)
         listed = toolgen("approvals", "list", "--as", "ops", "--json").json()
         assert [(item["id"], item["arguments"]) for item in listed] == [(call_id, {"petId": 5})]
@@ -195,7 +171,7 @@ def test_one_process_asks_another_answers_and_whichever_serves_carries_it_out_on
 
 
 def test_a_call_waits_across_a_restart_and_is_answered_while_nothing_runs(upstream: Upstream, toolgen: Run) -> None:
-    with serving() as (process, url):
+    with served(Path.cwd()) as (process, url):
         approved, denied = ask(url, 1), ask(url, 2)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -203,7 +179,7 @@ def test_a_call_waits_across_a_restart_and_is_answered_while_nothing_runs(upstre
     assert done.out.startswith("approved; a gateway of this project carries it out as soon as one runs"), done.err
     assert toolgen("approvals", "deny", denied, "--as", "lead", "--note", "no").out == "denied; the caller is told\n"
     assert upstream.deleted == []
-    with serving() as (_, url):
+    with served(Path.cwd()) as (_, url):
         assert outcome(url, approved)["status"] == "ok"
         assert outcome(url, denied)["error"]["code"] == "approval_denied"
     assert upstream.deleted == ["/pets/1"]
@@ -213,14 +189,14 @@ def test_a_gateway_killed_while_it_carries_a_call_out_never_does_it_twice(
     project: Path, upstream: Upstream, toolgen: Run
 ) -> None:
     upstream.hold.clear()
-    with serving() as (process, url):
+    with served(Path.cwd()) as (process, url):
         call_id = ask(url)
         toolgen("approvals", "approve", call_id, "--as", "ops")
         assert upstream.arrived.wait(120)
         process.send_signal(signal.SIGKILL)
         process.wait()
     upstream.hold.set()
-    with serving() as (_, url):
+    with served(Path.cwd()) as (_, url):
         envelope = outcome(url, call_id)
         assert (envelope["status"], envelope["error"]["code"]) == ("error", "outcome_unknown")
     assert upstream.deleted == ["/pets/5"]
@@ -231,14 +207,14 @@ def test_a_gateway_killed_while_it_carries_a_call_out_never_does_it_twice(
 
 def test_a_gateway_that_is_asked_to_stop_finishes_what_was_approved(upstream: Upstream, toolgen: Run) -> None:
     upstream.hold.clear()
-    with serving() as (process, url):
+    with served(Path.cwd()) as (process, url):
         call_id = ask(url)
         toolgen("approvals", "approve", call_id, "--as", "ops")
         assert upstream.arrived.wait(120)
         process.send_signal(signal.SIGTERM)
         upstream.hold.set()
         assert process.wait(120) == 0
-    with serving() as (_, url):
+    with served(Path.cwd()) as (_, url):
         assert outcome(url, call_id)["status"] == "ok"
     assert upstream.deleted == ["/pets/5"]
 
@@ -338,7 +314,7 @@ def test_a_pause_holds_in_every_process_until_it_is_resumed(project: Path, upstr
         answer = patient.post(f"{url}/v1/tools/pets__delete_pet/call", json=body, headers=headers(who))
         return f"{answer.status_code} {answer.json()['error']['code']}"
 
-    with serving() as (_, first), serving() as (_, second):
+    with served(Path.cwd()) as (_, first), served(Path.cwd()) as (_, second):
         waiting = ask(first)
         assert toolgen("pause").out == "nothing is paused\n"
         done = toolgen("pause", "--tool", "pets__delete_*", "--reason", "incident 7")

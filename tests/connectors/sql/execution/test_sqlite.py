@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.connectors.sql.guard.lab import DATABASE, SCOPE, allowed, write
+from tests.databases import sql_tool
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.execution.sandbox_pool import FileEngine
 from toolgen.connectors.sql.guard.scope import visible
@@ -21,7 +22,7 @@ from toolgen.model.call import Call, Principal, Statement
 from toolgen.model.database import Database
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import JsonObject
-from toolgen.model.tool import Effect, NoBinding, SqlBinding, Tool
+from toolgen.model.tool import NoBinding, Tool
 from toolgen.pipeline.responses.more import more_behind
 
 pytestmark = pytest.mark.usefixtures("sql_processes")
@@ -34,18 +35,7 @@ def call(
     database: Database | None = None,
     arguments: JsonObject | None = None,
 ) -> Call:
-    tool = Tool(
-        name=f"lab__{operation}",
-        title="",
-        description="",
-        input_schema={},
-        output_schema=None,
-        effect=Effect.READ,
-        idempotent=True,
-        source="lab",
-        origin="",
-        binding=SqlBinding(dialect="sqlite", operation=operation),
-    )
+    tool = sql_tool("sqlite", operation)
     return Call(
         id="1",
         tool=tool,

@@ -88,5 +88,5 @@ async def test_a_file_that_no_gateway_wrote_is_told(tmp_path: Path, run: Run, wh
     await changed(path)
     (tmp_path / "var" / "state" / "tools.json").write_text('{"added": [{"name": 1}]}', encoding="utf-8")
     listed = run("tools", "--json", "--config", str(path), *who)
-    assert "it is not what a gateway writes" in listed.err
+    assert "it was not written by a gateway" in listed.err
     assert listed.code == (1 if who else 0)

@@ -160,6 +160,6 @@ async def test_no_call_is_made_while_it_cannot_be_read_what_was_removed(tmp_path
     await redis.hset("toolgen:tools", "box", "of somebody else")  # type: ignore[misc]
     await redis.aclose()
     async with Gateway.load(two) as second:
-        await until(lambda: any("tools" in one and "was changed there" in one for one in second.operations.ready()))
+        await until(lambda: any("tools" in one and "was changed" in one for one in second.operations.ready()))
         found = {await said(second, "own__version") for _ in range(5)}
     assert found == {"upstream_unavailable"}

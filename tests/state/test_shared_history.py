@@ -18,7 +18,7 @@ from toolgen.core.errors import StateError
 from toolgen.state.count_connection import Link
 from toolgen.state.encryption import Seal
 from toolgen.state.history import HistoryView, UsageHistory, exact
-from toolgen.state.history_bytes import StoredHistory, read, written
+from toolgen.state.history_bytes import StoredHistory, encoded, read
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 from toolgen.state.shared_counts import CountServer
@@ -180,13 +180,13 @@ def test_a_ledger_comes_back_exactly(calls: list[tuple[str, float, str, float]])
             kept.flying[str(number)] = [(now, entry)]
         else:
             kept.ledger.end(entry, outcome)
-    again = read(written(kept, now), windowed=True, now=now)
+    again = read(encoded(kept, now), windowed=True, now=now)
     for tools in ("a", "b", "*"):
         before, after = HistoryView(kept.ledger, now), HistoryView(again.ledger, now)
         assert (before.called(tools), before.count(tools)) == (after.called(tools), after.count(tools))
         assert _sum(before, tools) == _sum(after, tools)
     assert HistoryView(kept.ledger, now).labels() == HistoryView(again.ledger, now).labels()
-    assert written(again, now) == written(kept, now)
+    assert encoded(again, now) == encoded(kept, now)
 
 
 def _sum(view: HistoryView, tools: str) -> object:
@@ -214,7 +214,7 @@ async def test_an_entry_that_is_none_of_ours_is_a_fault_of_that_party_alone(
         (name,) = [key async for key in redis.scan_iter("toolgen:history:p:*")]
         await redis.hset(name, mapping=entry)  # type: ignore[misc]
         for histories in (worker(), worker()):
-            with pytest.raises(StateError, match=r"what is said to have been called|changed there"):
+            with pytest.raises(StateError, match=r"the stored history|was changed"):
                 await total(histories)
             async with histories.turn(("another",), "s") as turn:
                 while not await turn.commit():

@@ -127,7 +127,7 @@ async def test_the_box_of_one_call_does_not_open_as_another(server: RedisServer,
         await kept(store, number=2)
         box = await world.redis.hget(f"toolgen:calls:call:{ID}", "box")  # type: ignore[misc]
         await world.redis.hset(f"toolgen:calls:call:{invocation(2).id}", "box", box)  # type: ignore[misc]
-        with pytest.raises(StateError, match="changed there"):
+        with pytest.raises(StateError, match="was changed"):
             await store.get(invocation(2).id)
 
     await using(server, tmp_path, work)
@@ -146,7 +146,7 @@ async def test_a_redis_that_was_set_back_does_not_make_a_worker_carry_a_call_out
         assert await store.replace(known, msgspec.structs.replace(known, status="running")) is not None
         assert before is not None
         await world.redis.restore(name, 0, before, replace=True)
-        with pytest.raises(StateError, match="lost how far"):
+        with pytest.raises(StateError, match="lost the progress"):
             await store.get(ID)
         assert await store.unfinished() == ()
 
@@ -195,7 +195,7 @@ async def test_a_call_that_waits_and_was_put_back_is_not_answered_again(
         pending = await world.redis.dump(f"toolgen:calls:call:{ID}")
         assert await moved(world.store(), *ending) is not None
         await put_back(world, pending)
-        with pytest.raises(StateError, match="lost how far"):
+        with pytest.raises(StateError, match="lost the progress"):
             await world.store().get(ID)
         # Another machine knows nothing of it and may take an answer; but the one whose call it is makes it no more.
         answered = await moved(world.store(machine="two"), "pending", "pending", "approved", "approved")

@@ -1,6 +1,6 @@
-"""Accounts of people at upstream systems: their tokens, encrypted for one person, source and name, and the links that make them.
+"""Accounts of people at upstream systems: their tokens, encrypted for one person, source and name, and the links that create them.
 
-The rows are in a SQLite file or in Redis (`AccountRows`). Neither names a person there, and a row opens under its own key alone.
+The rows are in a SQLite file or in Redis (`AccountRows`). Neither contains names of people, and each row is encrypted with its own key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Account", "AccountKey", "AccountLink", "AccountRow", "AccountRows", 
 
 T = TypeVar("T", bound="AccountLink")
 MAX_LINKS_EACH = 20
-"""How many open links of one kind a person may have; the oldest gives way."""
+"""Maximum open links of one kind and person; the oldest is removed first."""
 _LOCK_S = 30.0
 
 
@@ -108,7 +108,7 @@ class AccountRow(Struct, frozen=True, kw_only=True):
 
 
 class AccountLink(Struct, frozen=True, kw_only=True):
-    """Base class of what waits for a person's browser: it is found by a token that is kept nowhere, and taken once."""
+    """Base class of links for a person's browser: found by a token that is not stored, and used once."""
 
     person: str
 
@@ -120,10 +120,10 @@ class AccountRows(Protocol):
         """Return a row."""
 
     async def put(self, row: AccountRow) -> bool:
-        """Keep a row in place of the version before it (0: of none); False where another version is kept."""
+        """Store a row in place of the previous version (0: of none); return False if another version is stored."""
 
     async def remove(self, row_id: str) -> bool:
-        """Remove a row; False where there is none."""
+        """Remove a row; return False if there is none."""
 
     async def of(self, person: str) -> Sequence[AccountRow]:
         """Return the rows of a person, by the person's digest."""
@@ -132,23 +132,23 @@ class AccountRows(Protocol):
         """Return every row."""
 
     async def lock(self, row_id: str, holder: str, seconds: float) -> bool:
-        """Lock a row for one of several workers; False where another holds it."""
+        """Lock a row for one of several workers; return False if another one holds it."""
 
     async def unlock(self, row_id: str, holder: str) -> None:
         """Release a lock, if this holder still has it."""
 
     async def keep(self, link_id: str, group: str, seconds: float, record: SealedRecord, most: int) -> None:
-        """Keep a link for so long; of a group the newest `most`."""
+        """Store a link for this many seconds; of a group only the newest `most`."""
 
     async def link(self, link_id: str, *, take: bool) -> SealedRecord | None:
         """Return a link that has not expired; with `take` it is removed in the same step, so that one of several gets it."""
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close the storage."""
 
 
 class AccountStore:
-    """Accounts over rows of some storage, each under a data key of its own that `keys` wraps."""
+    """Accounts over rows of some storage, each with a separate data key that `keys` wraps."""
 
     def __init__(self, rows: AccountRows, keys: KeyEncryption) -> None:
         self._rows = rows
@@ -160,7 +160,7 @@ class AccountStore:
         return None if row is None else await self._opened(row, key)
 
     async def put(self, account: Account) -> Account | None:
-        """Keep a new account (version 0) or a changed one, and return it; None where somebody else was quicker."""
+        """Store a new account (version 0) or a changed one, and return it; None if another writer was faster."""
         key, kept = account.key, msgspec.structs.replace(account, version=account.version + 1)
         names = _Content.__struct_fields__
         content = msgspec.json.encode(_Content(**{name: getattr(kept, name) for name in names}))
@@ -173,14 +173,14 @@ class AccountStore:
         return kept if await self._rows.put(row) else None
 
     async def remove(self, key: AccountKey) -> bool:
-        """Remove an account; False where there is none."""
+        """Remove an account; return False if there is none."""
         return await self._rows.remove(key.id)
 
     async def of(self, person: str) -> tuple[Account, ...]:
         """Return the accounts of a person, by source and name."""
         found = [await self._opened(row, None) for row in await self._rows.of(_digest(person))]
         if any(one.person != person for one in found):
-            raise StateError("an account is kept with another person than its own")
+            raise StateError("an account is stored under a different person")
         return tuple(sorted(found, key=lambda one: (one.source, one.name)))
 
     async def all(self) -> tuple[Account, ...]:
@@ -203,7 +203,7 @@ class AccountStore:
         return count
 
     async def lock(self, key: AccountKey, holder: str) -> bool:
-        """Lock an account for a refresh; False where another worker has it. A lock ends by itself after half a minute."""
+        """Lock an account for a refresh; return False if another worker has it. A lock expires after half a minute."""
         return await self._rows.lock(key.id, holder, _LOCK_S)
 
     async def unlock(self, key: AccountKey, holder: str) -> None:
@@ -211,7 +211,7 @@ class AccountStore:
         await self._rows.unlock(key.id, holder)
 
     async def keep(self, link: AccountLink, seconds: float) -> str:
-        """Keep a link, and return the token that it is found by. Only its digest is stored."""
+        """Store a link, and return its token. Only the token's digest is stored."""
         token = secrets.token_urlsafe(32)
         about = _link_about(type(link), token)
         record = await seal_record(self._keys, msgspec.json.encode(link), about)
@@ -220,15 +220,15 @@ class AccountStore:
         return token
 
     async def peek(self, token: str, kind: type[T]) -> T | None:
-        """Return a link, which can still be taken."""
+        """Return a link without using it."""
         return await self._link(token, kind, take=False)
 
     async def take(self, token: str, kind: type[T]) -> T | None:
-        """Return a link once: the second request finds none."""
+        """Return a link and remove it: a second request finds none."""
         return await self._link(token, kind, take=True)
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close the storage."""
         await self._rows.close()
 
     async def _link(self, token: str, kind: type[T], *, take: bool) -> T | None:
@@ -244,7 +244,7 @@ class AccountStore:
             raise StateError("a stored account cannot be read") from error
         account = Account(**msgspec.structs.asdict(content), version=row.version)
         if account.key.id != row.id or _digest(account.person) != row.person:
-            raise StateError("a stored account is not the one that its row is for")
+            raise StateError("a stored account does not belong to its row")
         return account
 
 

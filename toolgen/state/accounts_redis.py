@@ -17,7 +17,9 @@ _SCRIPT = Script.named("accounts")
 
 
 class RedisAccountRows:
-    """Rows below the name `accounts`. A reader of that server sees digests and boxes, and a writer can remove rows, never make one."""
+    """Rows below the name `accounts`. A reader of that server sees digests and encrypted boxes; a writer can remove rows, but cannot
+    create one.
+    """
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
@@ -70,7 +72,7 @@ def _row(found: Sequence[bytes]) -> AccountRow:
         row_id, person, version = (str(one, "ascii") for one in found[:3])
         return AccountRow(id=row_id, person=person, version=int(version), record=_record(*found[3:]))
     except (ValueError, TypeError) as error:
-        raise StateError("what is kept of an account in Redis is not what was kept there") from error
+        raise StateError("the data of an account in Redis was changed") from error
 
 
 def _record(key_id: bytes, wrapped: bytes, box: bytes) -> SealedRecord:

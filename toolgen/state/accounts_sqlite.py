@@ -30,7 +30,7 @@ _ROW = "SELECT id, person, version, key, wrapped, box FROM accounts"
 
 
 class SqliteAccountRows:
-    """Made at the first account or link; until then there is no file."""
+    """Rows in a SQLite file, created with the first account or link."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = SqliteFile(path, kept="accounts", schema=_SCHEMA, pragmas=DURABLE)

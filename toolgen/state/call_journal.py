@@ -1,7 +1,7 @@
-"""Durable journal of the calls that one gateway took on, began and ended, kept in a file of its machine beside the shared store.
+"""Durable journal of the calls that one gateway accepted, started and ended, in a file of its machine beside the shared store.
 
-The shared store may be emptied, set back to an older copy, or written to by somebody else. The journal decides then what may still
-be carried out, and which calls have to be ended because the store knows them no more.
+The shared store may be emptied, set back to an older copy, or changed by others. The journal then decides which calls may still be
+executed, and which must be ended because the store has lost them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS epoch (value TEXT NOT NULL)
 OVER = 2**31
 """Attempt number of a call that has ended."""
 REMEMBERED_S = 8 * 24 * 3600.0
-"""How long a call is remembered beyond its time: longer than the store keeps one."""
+"""Seconds that a call is remembered after its expiry: longer than the store keeps it."""
 _MAX_ENDINGS = 1000
 
 
@@ -42,7 +42,7 @@ class CallJournal:
         self._home = ""
 
     async def home(self) -> str:
-        """Id of this gateway among those that share a store. Read again if the file was replaced."""
+        """Id of this gateway among those that share a store. It is read again if the file was replaced."""
         if self._home and self._file.unchanged:
             return self._home
 
@@ -61,7 +61,7 @@ class CallJournal:
         return self._home
 
     async def begin(self, call_id: str, attempt: int, expires: float) -> bool:
-        """Note that an attempt at a call begins. False if it, or a later one, was begun before, or the call is over."""
+        """Record the start of an attempt at a call. Return False if it, or a later one, was started before, or the call has ended."""
 
         def work(connection: sqlite3.Connection) -> bool:
             done = connection.execute(
@@ -73,7 +73,7 @@ class CallJournal:
         return await self._file.run(work)
 
     async def end(self, call_id: str, expires: float, *, at: float = 0.0, box: bytes = b"") -> None:
-        """Note that a call is over, however it ended. `box` is its ending, sealed, which ended `at` a time (seconds since the epoch)."""
+        """Record the end of a call. `box` is its encrypted outcome; `at` is the time of the end (seconds since the epoch)."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
@@ -87,7 +87,7 @@ class CallJournal:
         await self._file.write(work)
 
     async def endings(self) -> tuple[tuple[str, bytes], ...]:
-        """The last calls that ended here, each with its ending, sealed."""
+        """Return the last calls that ended here, each with its encrypted outcome."""
 
         def work(connection: sqlite3.Connection) -> tuple[tuple[str, bytes], ...]:
             last = "SELECT call_id, box FROM endings ORDER BY at DESC LIMIT ?"
@@ -96,7 +96,7 @@ class CallJournal:
         return await self._file.run(work) if self._file else ()
 
     async def ending(self, call_id: str) -> bytes:
-        """The ending of a call that ended here, sealed; b"" if it is not among the last ones."""
+        """Return the encrypted outcome of a call that ended here; b"" if it is not among the last ones."""
 
         def work(connection: sqlite3.Connection) -> bytes:
             row = connection.execute("SELECT box FROM endings WHERE call_id = ?", (call_id,)).fetchone()
@@ -105,7 +105,7 @@ class CallJournal:
         return await self._file.run(work) if self._file else b""
 
     async def attempt(self, call_id: str) -> int | None:
-        """Last attempt at a call that was begun here, `OVER` for a call that ended here, None for one that was never begun."""
+        """Return the last attempt that was started here, `OVER` for a call that ended here, None for one that was never started."""
 
         def work(connection: sqlite3.Connection) -> int | None:
             row = connection.execute("SELECT attempt FROM begun WHERE call_id = ?", (call_id,)).fetchone()
@@ -114,13 +114,13 @@ class CallJournal:
         return await self._file.run(work) if self._file else None
 
     async def is_over(self, call_id: str) -> bool:
-        """True if a call ended here."""
+        """Return True if a call ended here."""
         return await self.attempt(call_id) == OVER
 
     async def await_end(self, invocation: Invocation) -> None:
-        """Note that a call waits, or runs without its caller, from now on: its end has to be told, whatever the store forgets.
+        """Record that a call now waits, or runs without its caller: its end must be reported even if the store loses the call.
 
-        Its arguments are left out.
+        Its arguments are not stored.
         """
         kept = without_arguments(invocation)
         row = (kept.id, kept.asked, as_json(kept))
@@ -129,7 +129,7 @@ class CallJournal:
         )
 
     async def awaiting(self, before: float) -> tuple[Invocation, ...]:
-        """Calls that were made before a time and whose end was not noted, without their arguments, the oldest first."""
+        """Return calls made before a time without a recorded end, without their arguments, the oldest first."""
 
         def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
             rows = connection.execute("SELECT body FROM waiting WHERE asked < ? ORDER BY asked, call_id", (before,))
@@ -138,7 +138,7 @@ class CallJournal:
         return await self._file.run(work) if self._file else ()
 
     async def awaited(self, call_id: str) -> Invocation | None:
-        """The call with this id, if its end was not noted, without its arguments."""
+        """Return the call with this id if its end was not recorded, without its arguments."""
 
         def work(connection: sqlite3.Connection) -> Invocation | None:
             row = connection.execute("SELECT body FROM waiting WHERE call_id = ?", (call_id,)).fetchone()
@@ -147,7 +147,7 @@ class CallJournal:
         return await self._file.run(work) if self._file else None
 
     async def forget_awaited(self, call_ids: Sequence[str]) -> None:
-        """Remove calls whose end somebody else noted, or that were never kept."""
+        """Remove calls whose end another gateway recorded, or that were never stored."""
         rows = [(call_id,) for call_id in call_ids]
         if rows and self._file:
             await self._file.write(
@@ -155,7 +155,7 @@ class CallJournal:
             )
 
     async def use_key(self, key: str, call_id: str, *, now: float, expires: float) -> str:
-        """Note that a call uses an idempotency key from now on. Returns the call that used it first and has not expired."""
+        """Record the use of an idempotency key by a call. Return the call that used it first and has not expired."""
 
         def work(connection: sqlite3.Connection) -> str:
             connection.execute("DELETE FROM used_keys WHERE id = ? AND until <= ?", (key, now))
@@ -165,7 +165,7 @@ class CallJournal:
         return await self._file.write(work)
 
     async def free_key(self, key: str, call_id: str) -> None:
-        """Remove the key of a call that did nothing."""
+        """Remove the key of a call without an effect."""
         row = (key, call_id)
         if self._file:
             await self._file.write(
@@ -173,7 +173,7 @@ class CallJournal:
             )
 
     async def epoch(self) -> str:
-        """Epoch of the store that this gateway knew last, "" for none."""
+        """Return the last known epoch of the store, "" for none."""
 
         def work(connection: sqlite3.Connection) -> str:
             row = connection.execute("SELECT value FROM epoch").fetchone()
@@ -182,7 +182,7 @@ class CallJournal:
         return await self._file.run(work) if self._file else ""
 
     async def move_epoch(self, known: str, new: str) -> bool:
-        """Put an epoch in place of the known one. Of several workers that try one does it, and gets True."""
+        """Replace the known epoch. Only one of several concurrent workers succeeds, and gets True."""
 
         def work(connection: sqlite3.Connection) -> bool:
             row = connection.execute("SELECT value FROM epoch").fetchone()
@@ -195,7 +195,7 @@ class CallJournal:
         return await self._file.write(work)
 
     async def forget(self, now: float) -> None:
-        """Remove what nobody could take up again."""
+        """Remove entries that are no longer needed."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM begun WHERE until < ?", (now,))

@@ -10,15 +10,15 @@ from typing import Any, Literal
 __all__ = ["ENDED", "FOLLOWS", "NEXT", "CallState", "Kind", "Status", "state_of"]
 
 Status = Literal["pending", "approved", "running", "ended"]
-"""How far a call is, as it is kept."""
+"""Progress of a stored call."""
 
 Kind = Literal["approval", "device", "call", "workflow", "account"]
-"""What a call waits for: a person's answer, its caller's device, for itself to end (it runs, and its caller did not wait), calls that it
-made, or an account that the person links."""
+"""Reason for waiting: a person's answer, the caller's device, its own end (it runs, and its caller did not wait), calls that it made, or an
+account that the person links."""
 
 
 class CallState(StrEnum):
-    """State of a call, for everybody who asks."""
+    """State of a call, as reported to clients."""
 
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
@@ -32,7 +32,7 @@ class CallState(StrEnum):
 ENDED = frozenset(
     {CallState.COMPLETED, CallState.FAILED, CallState.CANCELLED, CallState.EXPIRED, CallState.OUTCOME_UNKNOWN}
 )
-"""Nothing follows these."""
+"""Final states."""
 
 FOLLOWS: Mapping[CallState, frozenset[CallState]] = MappingProxyType(
     {
@@ -41,18 +41,18 @@ FOLLOWS: Mapping[CallState, frozenset[CallState]] = MappingProxyType(
         **dict.fromkeys(ENDED, frozenset()),
     }
 )
-"""What may follow each state."""
+"""Allowed transitions between states."""
 
 NEXT: Mapping[Status, frozenset[Status]] = MappingProxyType(
     {
         "pending": frozenset({"pending", "approved", "running", "ended"}),
         "approved": frozenset({"approved", "running", "ended"}),
-        # Let go again before anything happened, or found to need somebody's answer.
+        # Released before any effect, or found to need an answer.
         "running": frozenset({"running", "approved", "pending", "ended"}),
         "ended": frozenset(),
     }
 )
-"""The same for how a call is kept. Every place that keeps calls holds each change against it."""
+"""Allowed transitions between statuses. Every storage of calls checks each change against it."""
 
 _BY_CODE: Mapping[str, CallState] = MappingProxyType(
     {
@@ -64,7 +64,7 @@ _BY_CODE: Mapping[str, CallState] = MappingProxyType(
 
 
 def state_of(status: Status, envelope: Mapping[str, Any] | None) -> CallState:
-    """The state of a call that is kept so. `envelope` is how it ended: of one that nobody wrote down, the outcome is unknown."""
+    """Return the state of a call with this stored status. `envelope` is its outcome: without one, the outcome is unknown."""
     if status == "pending":
         return CallState.INPUT_REQUIRED
     if status != "ended":

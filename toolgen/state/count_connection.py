@@ -1,4 +1,4 @@
-"""Storage of counts that several processes share, and what it can be asked: Redis, or the process above the workers of one host."""
+"""Store of counts that several processes share, and its requests: Redis, or the process above the workers of one host."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from msgspec import Struct
 __all__ = ["TIMEOUT_S", "Link", "LinkError", "ReplyError", "Script", "StoreUnreachableError"]
 
 TIMEOUT_S = 1.0
-"""How long a connection and an answer may take, each."""
+"""Timeout of a connection, and of an answer."""
 
 
 class LinkError(Exception):
-    """Failed request to the counting store. The text names the kind of fault and nothing of what was sent."""
+    """Failed request to the counting store. The text describes the kind of fault, without data of the request."""
 
 
 class StoreUnreachableError(LinkError):
-    """The store cannot be used now: no connection, no answer in time, or it says itself that it takes no requests.
+    """Unusable store: no connection, no answer in time, or an error that concerns all requests.
 
     `unconfirmed`: the request may have been sent and executed.
     """
@@ -33,7 +33,7 @@ class ReplyError(LinkError):
 
 
 class Script(Struct, frozen=True):
-    """A step that is done as one: by its text (Lua) in Redis, by its name in the process above the workers."""
+    """Atomic step: a Lua script in Redis, a function by its name in the process above the workers."""
 
     name: str
     text: str
@@ -46,10 +46,10 @@ class Script(Struct, frozen=True):
 
 
 class Link(Protocol):
-    """The connection to the counting store. `place` is what messages call it, `prefix` begins every key.
+    """Connection to the counting store. `place` is its name in messages, `prefix` begins every key.
 
-    Both methods raise `StoreUnreachableError` within twice `TIMEOUT_S`, and `ReplyError`. The request may have been
-    counted then: nothing is sent twice.
+    Both methods raise `StoreUnreachableError` within twice `TIMEOUT_S`, and `ReplyError`. The request may have been executed: no request is
+    sent twice.
     """
 
     @property
@@ -58,7 +58,7 @@ class Link(Protocol):
     def prefix(self) -> str: ...
 
     async def run(self, script: Script, argument: bytes) -> list[int]:
-        """The whole numbers that a script answers."""
+        """Run a script and return its integers."""
         ...
 
     async def ask(self, script: Script, key: str, *arguments: str | bytes) -> Any:
@@ -66,5 +66,5 @@ class Link(Protocol):
         ...
 
     async def close(self) -> None:
-        """Nothing more is asked once it is closed."""
+        """Close the connection; no further request is sent."""
         ...

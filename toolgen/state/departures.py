@@ -1,6 +1,6 @@
-"""Notes about clients that left before they were answered, for every worker: requests that were cancelled, and calls that go on.
+"""Notes about clients that disconnected before their answer, for every worker: cancelled requests, and calls that continue.
 
-A note is a hint, kept for an hour. Losing one costs a client that comes back the outcome of its first call, and nothing else.
+A note is a hint, kept for an hour. A lost note only costs a returning client the outcome of its first call.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class Departures(Protocol):
     """Storage of notes, shared by every worker. Each method raises `StateError` when they cannot be read or written."""
 
     async def add(self, note: Departure) -> None:
-        """Keep a note."""
+        """Store a note."""
 
     async def news(self) -> Sequence[Departure]:
-        """The notes that were added since this was asked before, by any worker; at first all that are kept. A thousand at most at once."""
+        """Return the notes added by any worker since the last call of this method; at first all stored ones. At most a thousand."""
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close the storage."""
 
 
 class SqliteDepartures:
-    """Notes in a file of the machine, made with the first note."""
+    """Notes in a file of the machine, created with the first note."""
 
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path, kept="notes about clients that left", schema=_SCHEMA, pragmas=LASTING)
@@ -88,8 +88,10 @@ class SqliteDepartures:
 
 
 class RedisDepartures:
-    """Notes in Redis. They are not sealed: who can write there can lose a note, but cannot make a key. `last` is the number of the last
-    note, as something else that is read all the time says: Redis is asked only if that is another."""
+    """Notes in Redis. They are not encrypted: a writer in Redis can delete a note, but cannot create a key.
+
+    `last` returns the number of the last note from data that is read anyway: Redis is asked only if that number changed.
+    """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], last: Callable[[], int]) -> None:
         script = Script.named("departures")
@@ -109,7 +111,7 @@ class RedisDepartures:
         for body in bodies:
             try:
                 found.append(msgspec.json.decode(body.partition(b" ")[2], type=Departure))
-            except msgspec.MsgspecError:  # somebody else wrote it
+            except msgspec.MsgspecError:  # a foreign entry
                 continue
         return found
 

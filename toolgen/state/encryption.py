@@ -22,22 +22,22 @@ _NONCE = 12
 
 
 class Seal:
-    """AES-256-GCM under one key. Each box says what it is about, and opens as nothing else.
+    """AES-256-GCM with one key. Each box is bound to a name, and opens under no other.
 
-    A nonce is drawn for each: up to some 2^32 boxes under one key are safe (NIST SP 800-38D, section 8.3).
+    Each box has a random nonce: about 2^32 boxes with one key are safe (NIST SP 800-38D, section 8.3).
     """
 
     def __init__(self, key: bytes) -> None:
         self._box = AESGCM(hashlib.sha256(b"toolgen seal\0" + key).digest())
         self.ledger = hashlib.sha256(b"toolgen seal ledger\0" + key).digest()
-        """The key of what idempotency keys hide, for every machine that has this seal."""
+        """Key for the digests of idempotency keys, equal on every machine with this seal."""
         self.values = hashlib.sha256(b"toolgen seal values\0" + key).digest()
-        """The key of digests by which values behind tokens are found again."""
+        """Key of the digests by which values behind tokens are found."""
         self.id = hashlib.sha256(b"toolgen seal id\0" + key).hexdigest()[:16]
-        """Tells two keys apart, and nothing else about them."""
+        """Id of the key, which reveals nothing else about it."""
 
     def close(self, content: bytes, about: str) -> bytes:
-        """The content, sealed."""
+        """Encrypt the content."""
         nonce = os.urandom(_NONCE)
         return nonce + self._box.encrypt(nonce, content, about.encode())
 
@@ -46,26 +46,28 @@ class Seal:
         try:
             return self._box.decrypt(box[:_NONCE], box[_NONCE:], about.encode())
         except (InvalidTag, ValueError):
-            raise StateError("what is kept in Redis was changed there, or sealed with another key") from None
+            raise StateError("the data in Redis was changed, or encrypted with another key") from None
 
 
 def seal_of(path: Path) -> Seal:
-    """The seal whose key is this file, which is made if it is not there: 64 hex digits, for its owner alone. Raises `StateError`."""
+    """Return the seal with the key in this file, which is created if missing: 64 hex digits, readable only by its owner. Raises
+    `StateError`.
+    """
     try:
         return Seal(kept_key(path))
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise StateUnavailableError(
-            f"the key of what is kept in Redis cannot be read: {reason}", where=str(path)
+            f"the key for the data in Redis cannot be read: {reason}", where=str(path)
         ) from error
     except ValueError:
-        raise StateError("holds no key of 64 hex digits", where=str(path)) from None
+        raise StateError("does not contain a key of 64 hex digits", where=str(path)) from None
 
 
 class SealedScript:
-    """A Lua script over what is kept in Redis under `<prefix>:<name>`, sealed by all who share it with the same key.
+    """Lua script over encrypted data in Redis under `<prefix>:<name>`, with one key for all gateways.
 
-    Its operation `key` holds the first seal's id. `kept` is how messages call what is kept. Every method raises `StateError`.
+    Its operation `key` returns the first seal's id. `kept` is the name of the data in messages. Every method raises `StateError`.
     """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], script: Script, name: str, *, kept: str) -> None:
@@ -77,7 +79,7 @@ class SealedScript:
         self._kept = kept
 
     async def seal(self) -> Seal:
-        """The seal, once it is known to be the one that all others use."""
+        """Return the seal, after the check that all others use the same."""
         if self._seal is None:
             seal = self._make_seal()
             if await self.run("key", seal.id) != 1:
@@ -89,7 +91,7 @@ class SealedScript:
         return self._seal
 
     def forget_seal(self) -> None:
-        """Ask again, before the next use, whether all others use the same seal: the store was emptied."""
+        """Repeat the check of the seal before the next use, because the store was emptied."""
         self._seal = None
 
     async def run(self, *arguments: str | bytes) -> Any:
@@ -100,14 +102,14 @@ class SealedScript:
             raise self._failed(error) from error
 
     async def now(self) -> float:
-        """Redis's own time, in seconds since the epoch."""
+        """Return Redis's own time, in seconds since the epoch."""
         try:
             return await self._link.now()
         except LinkError as error:
             raise self._failed(error) from error
 
     async def close(self) -> None:
-        """Lets go of the connection."""
+        """Close the connection."""
         await self._link.close()
 
     def _failed(self, error: LinkError) -> StateError:

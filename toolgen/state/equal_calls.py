@@ -1,4 +1,4 @@
-"""Which call stands for others of the same caller with the same tool and arguments, in a SQLite file or, for several machines, in Redis."""
+"""Leaders of equal calls (same caller, tool and arguments), in a SQLite file or, for several machines, in Redis."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ _KEPT, _BEGUN = "+", "-"
 
 
 class Holder(Struct, frozen=True):
-    """The call that stands for others. `kept`: it is kept among the calls that wait; until then it only begins."""
+    """Call that others join. `kept`: it is stored among the waiting calls; before that it is only starting."""
 
     call_id: str
     kept: bool = False
 
 
 class EqualCalls(Protocol):
-    """Holders of names, shared by every worker. A name is a keyed digest of what calls have in common, and each step is done as one.
+    """Leading calls by name, shared by every worker. A name is a keyed digest of the common data of the calls, and each step is atomic.
 
-    Each method raises `StateError`. What is held says nothing that could be relied on alone: a call that is kept has its name itself.
+    Each method raises `StateError`. Entries are not trusted: a stored call contains its name itself.
     """
 
     async def find(self, name: str) -> Holder | None:
-        """The call that holds a name."""
+        """Return the leading call of a name."""
 
     async def take(self, name: str, call_id: str, seconds: float) -> Holder:
-        """Give a name to a call for some seconds, unless another holds it. The one that holds it now."""
+        """Reserve a name for a call for some seconds, unless another has it. Return its current holder."""
 
     async def hold(self, name: str, call_id: str, seconds: float) -> None:
-        """Note that a call is kept, unless another call holds its name."""
+        """Record that a call is stored, unless another call has its name."""
 
     async def release(self, name: str, call_id: str) -> None:
-        """Free a name that a call holds."""
+        """Free the name of a call."""
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close the storage."""
 
 
 class SqliteEqualCalls:
-    """Holders in a file of the machine, made with the first one."""
+    """Leading calls in a file of the machine, created with the first one."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         schema = "CREATE TABLE IF NOT EXISTS holders (name TEXT PRIMARY KEY, holder TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID"
@@ -96,7 +96,7 @@ class SqliteEqualCalls:
 
 
 class RedisEqualCalls:
-    """Holders in Redis. They are not sealed: a call is taken for the equal of one alone that is kept, sealed, under the same name."""
+    """Leading calls in Redis. They are not encrypted: a call joins only one that is stored, encrypted, under the same name."""
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal]) -> None:
         script = Script.named("equal_calls")

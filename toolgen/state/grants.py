@@ -1,4 +1,4 @@
-"""Grants: what people allow for some time. Kept where all gateways of a project see them, in a SQLite file or sealed in Redis."""
+"""Grants: permissions for a limited time, stored for all gateways of a project in a SQLite file or encrypted in Redis."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallGrant(Grant, frozen=True, kw_only=True):
-    """Calls of a principal to a tool that people agreed to in advance, up to `calls` of them.
+    """Approval of up to `calls` future calls of a principal to a tool.
 
-    `scope` is the digest of all that they are bound to but their arguments, `digest` with them ("": any arguments), `asked_by` the rules
-    that may ask for them. `arguments` are shown, what is sensitive concealed. `votes` are those of `call_id`, on these same terms.
+    `scope` is the digest of all their conditions except arguments, `digest` includes those ("": any arguments), `asked_by` are the rules
+    whose approval requirement it satisfies. `arguments` are for display, with sensitive values concealed. `votes` are those of `call_id`,
+    given for the same conditions.
     """
 
     principal: PrincipalRef
@@ -65,8 +66,9 @@ class CallGrant(Grant, frozen=True, kw_only=True):
 
 
 class RoleGrant(Grant, frozen=True, kw_only=True):
-    """A role that `to` has for `seconds`. With `break_glass` it waits for a second person, and is in force once `agreed_by` is said. The
-    roles of both are those of their own that they had then."""
+    """Role of `to` for `seconds`. With `break_glass` it waits for a second person, and is in force once `agreed_by` is set. The roles of
+    both people are those they had at that time.
+    """
 
     role: str
     to: str
@@ -89,7 +91,7 @@ class Grants(Protocol[T]):
     """Storage of grants of one kind. Each method raises `StateError` when they cannot be read or written."""
 
     async def add(self, grant: T, *, each: int, total: int) -> bool:
-        """Keeps a new one; False where its group has `each` that are in force, or all groups together `total`."""
+        """Store a new grant; return False if its group has `each` in force, or all groups together `total`."""
 
     async def get(self, grant_id: str) -> T | None:
         """Return the current state of a grant that has not expired; also if it was ended."""
@@ -101,17 +103,18 @@ class Grants(Protocol[T]):
         """Return the grants of a group that are in force."""
 
     async def replace(self, known: T, changed: T) -> T | None:
-        """Puts `changed` in place of `known` and returns it as it is kept; None where somebody else was quicker, or a use was counted
-        before. Of many who try, one does it."""
+        """Replace `known` by `changed` and return the stored grant; None if another writer was faster, or a use was counted before. Only
+        one concurrent writer succeeds.
+        """
 
     async def now(self) -> float:
-        """The time that all who share these go by, in seconds since the epoch."""
+        """Return the common time of all gateways, in seconds since the epoch."""
 
     async def changed(self) -> bool:
         """True if a grant may have changed since the last call of this method."""
 
     async def close(self) -> None:
-        """Lets go of what is open."""
+        """Close the storage."""
 
 
 _SCHEMA = """
@@ -125,7 +128,7 @@ _COUNT = "SELECT count(*) FROM grants WHERE over = 0 AND expires > ?"
 
 
 class SqliteGrants(Generic[T]):
-    """Made at the first grant; until then there is no file."""
+    """Grants in a SQLite file, created with the first grant."""
 
     def __init__(self, path: Path, clock: Clock, kind: type[T]) -> None:
         self._file = SqliteFile(path, kept="grants", schema=_SCHEMA, pragmas=DURABLE)
@@ -199,15 +202,14 @@ class SqliteGrants(Generic[T]):
 
 _SCRIPT = Script.named("grants")
 _MAX_SEEN = 10_000
-_LOST = "Redis has lost how a grant stands; it is not gone by any more"
+_LOST = "Redis has lost the state of a grant; the grant is no longer used"
 
 
 class RedisGrants(Generic[T]):
-    """Grants in Redis. Each grant and its version are in a box that only the key of `seal` makes or opens.
+    """Grants in Redis. Each grant and its version are in a box that only the key of `seal` creates or opens.
 
-    A user who can write to that server can delete a grant, and never make or change one. An older version that is put back is refused: a
-    process remembers the latest version of each grant that it saw, and the machine (`begun`) which uses were counted here, and which grants
-    were ended here.
+    A writer on that server can delete a grant, but cannot create or change one. An older version is refused: a process remembers the latest
+    version of each grant that it saw, and the machine (`begun`) stores which uses were counted here, and which grants were ended here.
     """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], begun: CallJournal, name: str, kind: type[T]) -> None:
@@ -262,7 +264,7 @@ class RedisGrants(Generic[T]):
         if kept.used > known.used and not await self._begun.begin(
             f"{kept.id} {kept.used}", known.version, kept.expires
         ):
-            return None  # it was counted on this machine before, and what Redis says is older than that
+            return None  # it was counted on this machine before, so the state in Redis is older
         box = seal.close(msgspec.json.encode(kept), self._about(kept.id, kept.version))
         what = (_hidden(kept.group), repr(kept.expires), box, "1" if kept.ended else "0")
         if await self._redis.run("replace", kept.id, str(known.version), *what) != 1:
@@ -285,14 +287,14 @@ class RedisGrants(Generic[T]):
         await self._begun.close()
 
     def _opened(self, seal: Seal, grant_id: str, number: bytes, box: bytes | None) -> T:
-        """The grant in a box. Raises `StateError` for whatever else somebody may have put there."""
+        """Return the grant in a box. Raises `StateError` for any other content."""
         try:
             version = int(number)
             found = msgspec.json.decode(seal.open(box or b"", self._about(grant_id, version)), type=self._kind)
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
-            raise StateError("what is kept of a grant in Redis is not what was kept there") from error
+            raise StateError("the data of a grant in Redis was changed") from error
         if found.id != grant_id or found.version != version:
-            raise StateError("a grant is not the one it stands for")
+            raise StateError("a grant does not belong to its entry")
         if version < self._versions.get(grant_id, 0):
             raise StateError(_LOST)
         self._remember(grant_id, version)

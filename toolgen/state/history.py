@@ -1,4 +1,4 @@
-"""History of calls by session and by principal: counts and sums without contents, bounded, and with a mark for what was forgotten."""
+"""History of calls by session and by principal: counts and sums without contents, bounded, with a mark for forgotten entries."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _IDLE = 24 * 3600.0
 _FILTER_BITS = 1 << 19
 _NO_TIME = 0
 Number: TypeAlias = int | Fraction
-"""Exact either way; whole numbers, which most are, are added in a fraction of the time."""
+"""Exact number; integers, which are most common, are added faster than fractions."""
 _NO_NUMBERS: Mapping[str, Number | None] = MappingProxyType({})
 
 
 class ToolTally(Struct):
-    """The calls of one tool: how many succeeded, how many may have done something, and the sums of their numbers over the latter."""
+    """Calls of one tool: successful ones, those with a possible effect, and the sums of their numbers over the latter."""
 
     succeeded: int = 0
     counted: int = 0
@@ -47,7 +47,7 @@ class ToolTally(Struct):
 
 
 class HistoryPage(Struct):
-    """The tallies of one stretch of time, by tool, and how many calls set each label."""
+    """Tallies of one period by tool, and the number of calls that set each label."""
 
     tallies: dict[str, ToolTally] = {}
     labels: dict[str, int] = {}
@@ -63,11 +63,11 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 
 
 class UsageHistory:
-    """The calls of one session, or of one principal in the last 24 hours, to the hour."""
+    """Calls of one session, or of one principal in the last 24 hours, with the precision of an hour."""
 
     __slots__ = ("_windowed", "by_time", "flying", "touched")
 
-    def __init__(self, *, windowed: bool) -> None:  # the two kinds differ in nothing else
+    def __init__(self, *, windowed: bool) -> None:  # the only difference between the two kinds
         self.by_time: dict[int, HistoryPage] = {}
         self._windowed = windowed
         self.flying = 0
@@ -76,7 +76,7 @@ class UsageHistory:
     def begin(
         self, now: float, tool: str, numbers: Mapping[str, Number | None], labels: tuple[str, ...]
     ) -> HistoryEntry:
-        """Counts a call that is about to be made."""
+        """Count a call that is about to start."""
         page = self.by_time.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, HistoryPage())
         tally = page.tallies.setdefault(tool, ToolTally())
         tally.counted += 1
@@ -90,8 +90,9 @@ class UsageHistory:
         return HistoryEntry(page, tool, numbers, labels)
 
     def end(self, entry: HistoryEntry, outcome: str) -> None:
-        """Settles a call: `ok`, `failed` (it may have done something), or `none` for one that was never made. `later` is `ok` for one that
-        was counted before, and `failed` then, as nobody had answered yet."""
+        """Record the outcome of a call: `ok`, `failed` (it may have had an effect), or `none` for one that never started. `later` is
+        `ok` for a call that was counted as `failed` because it had no answer yet.
+        """
         self.flying -= 1
         tally = entry.page.tallies[entry.tool]
         if outcome == "ok":
@@ -109,14 +110,14 @@ class UsageHistory:
                 entry.page.labels[label] -= 1
 
     def label(self, now: float, labels: Iterable[str]) -> None:
-        """Sets labels that no call takes back."""
+        """Set labels independent of a call."""
         page = self.by_time.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, HistoryPage())
         for label in labels:
             page.labels[label] = page.labels.get(label, 0) + 1
         self.touched = now
 
     def pages(self, now: float) -> Iterator[HistoryPage]:
-        """The pages that still count; older ones are dropped."""
+        """Return the pages that still count; older ones are dropped."""
         if self._windowed:
             oldest = int(now // _HOUR) - _WINDOW_HOURS
             for hour in [hour for hour in self.by_time if hour < oldest]:
@@ -125,7 +126,7 @@ class UsageHistory:
 
 
 class HistoryView(msgspec.Struct, frozen=True):
-    """A ledger as conditions read it. Without one there are no earlier calls; with `forgotten` every question is a `LookupError`."""
+    """History for conditions. Without a history there are no earlier calls; with `forgotten` every query raises `LookupError`."""
 
     ledger: UsageHistory | None
     now: float
@@ -172,10 +173,10 @@ class _PrincipalHistories(Struct):
 
 
 class Histories:
-    """The histories of all principals. A session is one principal's own: others cannot write in it, read it or push it out.
+    """Histories of all principals. A session belongs to one principal: others cannot write to it, read it or evict it.
 
-    Kept are `most_sessions` sessions a principal and `most_principals` principals, those used last; what is pushed out, or idle for a
-    day, is remembered as forgotten, and a question about it is a `LookupError` and never "nothing".
+    `most_sessions` sessions per principal and `most_principals` principals are kept, the most recently used; an evicted entry, or one
+    without use for a day, is marked as forgotten, and a query about it raises `LookupError` instead of returning nothing.
     """
 
     shared = False
@@ -190,89 +191,90 @@ class Histories:
     def views(self, principal: str, session: str) -> tuple[HistoryView, HistoryView]:
         """Return the views for conditions: the session's and the principal's. Without a session id the session's view is empty."""
         now = self._clock.now()
-        shelf = self._shelves.get(principal)
+        histories = self._shelves.get(principal)
         gone = self._forgotten is not None and principal in self._forgotten
-        if shelf is None:
+        if histories is None:
             return HistoryView(None, now, forgotten=gone and session != ""), HistoryView(None, now, forgotten=gone)
-        whole = HistoryView(shelf.whole, now, forgotten=gone)
+        whole = HistoryView(histories.whole, now, forgotten=gone)
         if not session:
             return HistoryView(None, now), whole
-        ledger = shelf.sessions.get(session)
+        ledger = histories.sessions.get(session)
         if ledger is not None and ledger.flying == 0 and now - ledger.touched > _IDLE:
-            self._forget(shelf, session)
+            self._forget(histories, session)
             ledger = None
         return HistoryView(
-            ledger, now, forgotten=gone or (shelf.forgotten is not None and session in shelf.forgotten)
+            ledger, now, forgotten=gone or (histories.forgotten is not None and session in histories.forgotten)
         ), whole
 
     def begin(
         self, call: str, principal: str, session: str, tool: str, numbers: Mapping[str, object], labels: Iterable[str]
     ) -> None:
-        """Counts a call before it is made; again for each further tool that stands in it. `numbers` are its numeric arguments."""
+        """Count a call before it starts; once more for each further tool inside it. `numbers` are its numeric arguments."""
         now = self._clock.now()
-        shelf = self._shelf(principal)
+        histories = self._histories_of(principal)
         told: Mapping[str, Number | None] = _NO_NUMBERS
         if numbers:
             counted: dict[str, Number | None] = {}
             for name, value in numbers.items():
                 counted[name] = value if type(value) is int else exact(value)
             told = counted
-        ledgers = [shelf.whole, *([self._session(shelf, session)] if session else [])]
+        ledgers = [histories.whole, *([self._session(histories, session)] if session else [])]
         entries = self._flying.setdefault(call, [])
         for ledger in ledgers:
             entries.append((ledger, ledger.begin(now, tool, told, tuple(labels))))
 
     def label(self, principal: str, session: str, labels: Iterable[str]) -> None:
-        """Sets labels of a principal, and of its session, for what an answer held."""
-        shelf, told = self._shelf(principal), tuple(labels)
-        for ledger in (shelf.whole, *([self._session(shelf, session)] if session else [])):
+        """Set labels of a principal, and of its session, for data found in an answer."""
+        histories, told = self._histories_of(principal), tuple(labels)
+        for ledger in (histories.whole, *([self._session(histories, session)] if session else [])):
             ledger.label(self._clock.now(), told)
 
     def flies(self, call: str) -> bool:
-        """Return True if a call was started and its outcome is not recorded yet."""
+        """Return True if a call has started and its outcome is not recorded yet."""
         return call in self._flying
 
     def end(self, call: str, outcome: str) -> None:
-        """Settles a call and all that stood in it, as `UsageHistory.end` says."""
+        """Record the outcome of a call and all calls inside it, as `UsageHistory.end` does."""
         for ledger, entry in self._flying.pop(call, ()):
             ledger.end(entry, outcome)
 
-    def _shelf(self, principal: str) -> _PrincipalHistories:
-        shelf = self._shelves.get(principal)
-        if shelf is None:
-            shelf = self._shelves[principal] = _PrincipalHistories()
+    def _histories_of(self, principal: str) -> _PrincipalHistories:
+        histories = self._shelves.get(principal)
+        if histories is None:
+            histories = self._shelves[principal] = _PrincipalHistories()
             if len(self._shelves) > self._most_principals:
                 idle = next(
-                    (name for name, one in self._shelves.items() if one.whole.flying == 0 and one is not shelf), None
+                    (name for name, one in self._shelves.items() if one.whole.flying == 0 and one is not histories),
+                    None,
                 )
                 if idle is not None:
                     del self._shelves[idle]
                     self._forgotten = self._forgotten or BloomFilter()
                     self._forgotten.add(idle)
         self._shelves.move_to_end(principal)
-        return shelf
+        return histories
 
-    def _session(self, shelf: _PrincipalHistories, session: str) -> UsageHistory:
-        ledger = shelf.sessions.get(session)
+    def _session(self, histories: _PrincipalHistories, session: str) -> UsageHistory:
+        ledger = histories.sessions.get(session)
         if ledger is None:
-            ledger = shelf.sessions[session] = UsageHistory(windowed=False)
-            if len(shelf.sessions) > self._most_sessions:
+            ledger = histories.sessions[session] = UsageHistory(windowed=False)
+            if len(histories.sessions) > self._most_sessions:
                 idle = next(
-                    (name for name, one in shelf.sessions.items() if one.flying == 0 and one is not ledger), None
+                    (name for name, one in histories.sessions.items() if one.flying == 0 and one is not ledger), None
                 )
                 if idle is not None:
-                    self._forget(shelf, idle)
-        shelf.sessions.move_to_end(session)
+                    self._forget(histories, idle)
+        histories.sessions.move_to_end(session)
         return ledger
 
-    def _forget(self, shelf: _PrincipalHistories, session: str) -> None:
-        del shelf.sessions[session]
-        shelf.forgotten = shelf.forgotten or BloomFilter()
-        shelf.forgotten.add(session)
+    def _forget(self, histories: _PrincipalHistories, session: str) -> None:
+        del histories.sessions[session]
+        histories.forgotten = histories.forgotten or BloomFilter()
+        histories.forgotten.add(session)
 
 
 class BloomFilter:
-    """A Bloom filter of fixed size: it never misses what was added, and takes a stranger for it now and then, which fails closed."""
+    """Bloom filter of fixed size: it finds every added name, and rarely reports one that was not added, which fails closed."""
 
     __slots__ = ("_bits", "_key")
 
@@ -293,7 +295,7 @@ class BloomFilter:
 
 
 def exact(value: object) -> Number | None:
-    """A number exactly, or None for what is none: its sum is then unknown."""
+    """Return a number exactly, or None for any other value: its sum is then unknown."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value - value != 0:
         return None
     return int(value) if value == int(value) else Fraction(value)

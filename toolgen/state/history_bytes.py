@@ -1,4 +1,4 @@
-"""Ledger of a history as bytes and back, exactly: counts, sums as fractions, and which calls are in flight in it."""
+"""Exact serialization of a history: counts, sums as fractions, and its running calls."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from msgspec import Struct
 from toolgen.core.errors import StateError
 from toolgen.state.history import HistoryEntry, HistoryPage, Number, ToolTally, UsageHistory
 
-__all__ = ["StoredHistory", "read", "written"]
+__all__ = ["StoredHistory", "encoded", "read"]
 
 _MAX_FLIGHT_S = 24 * 3600.0
 
 
 class StoredHistory(Struct):
-    """A ledger and its calls in flight, each by a name of its own, with the time it began. `version` is "" for one that was never written.
+    """History and its running calls, each with a name and its start time. `version` is "" for one that was never written.
 
-    `unsure`: what is there by now is not known. Until `incomplete_until`, something that was counted is missing.
+    `unsure`: the current stored state is unknown. Until `incomplete_until`, some counted calls are missing.
     """
 
     ledger: UsageHistory
@@ -58,11 +58,11 @@ class _Ledger(msgspec.Struct, array_like=True):
     flights: list[_Flight]
 
 
-def written(kept: StoredHistory, now: float) -> bytes:
-    """The bytes, of the pages that still count."""
+def encoded(kept: StoredHistory, now: float) -> bytes:
+    """Return the bytes of the pages that still count."""
     ledger = kept.ledger
     for _ in ledger.pages(now):
-        pass  # drops what counts no more
+        pass  # drops pages that no longer count
     times = {id(page): time for time, page in ledger.by_time.items()}
     return msgspec.msgpack.encode(
         _Ledger(
@@ -108,7 +108,7 @@ def read(body: bytes, *, windowed: bool, now: float) -> StoredHistory:
                 kept.flying.setdefault(flight.name, []).append((flight.began, entry))
                 ledger.flying += 1
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
-        raise StateError("what is said to have been called before is not what is written there") from error
+        raise StateError("the stored history of calls is not valid") from error
     return kept
 
 

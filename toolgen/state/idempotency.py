@@ -1,4 +1,4 @@
-"""Idempotency keys that were used: which call each belongs to and how that ended, in a SQLite file or, for several machines, in Redis."""
+"""Used idempotency keys, each with its call and outcome, in a SQLite file or, for several machines, in Redis."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class KeyClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unsettled:
-    """Changes of claims that could not be made, tried again until they are, or the ledger is closed."""
+    """Failed changes of claims, repeated until they succeed or the store is closed."""
 
     def __init__(self) -> None:
         self._steps: deque[Callable[[], Awaitable[None]]] = deque(maxlen=_MAX_UNSETTLED)
         self._task: asyncio.Task[None] | None = None
 
     def add(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Take a step later that raised `StateError`."""
+        """Repeat a step later that raised `StateError`."""
         self._steps.append(step)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -67,49 +67,50 @@ class Unsettled:
                 await self._steps[0]()
             except StateUnavailableError:
                 await asyncio.sleep(_RETRY_S)
-            except StateError:  # it holds up no other
+            except StateError:  # it does not block the others
                 self._steps.rotate(-1)
                 await asyncio.sleep(_RETRY_S)
             else:
                 self._steps.popleft()
 
     async def close(self) -> None:
-        """Give up what is left: the lease of such a claim lapses, and then nobody knows how its call ended, which is the safe side."""
+        """Drop the remaining changes: the lease of such a claim expires, and the outcome of its call is then unknown, which is safe."""
         if self._task is not None:
             await cancel(self._task)
 
 
 class IdempotencyStore(Protocol):
-    """Storage of idempotency keys, shared by every worker and there again after a crash. Each method raises `StateError`."""
+    """Storage of idempotency keys, shared by every worker and durable. Each method raises `StateError`."""
 
     @property
     def later(self) -> Unsettled:
         """Changes that could not be stored yet."""
 
     async def claim(self, claim: KeyClaim, now: float, *, most: int) -> KeyClaim | None:
-        """Keeps a claim where its key is not in use, and returns what is kept now; None where its holder has `most` keys in use."""
+        """Store a claim if its key is unused, and return the stored one; None if its holder has `most` keys in use."""
 
     async def settle(self, claim: KeyClaim) -> None:
-        """Replace the claim that is kept of the same key and the same call, unless that call has settled it as ended."""
+        """Replace the stored claim of the same key and call, unless that call has settled it as ended."""
 
     async def lose(self, claim: KeyClaim, now: float) -> bool:
-        """End a claim as `claim` says, if its call is running and nobody has said so in time. Its call may still settle it. False where
-        the store was away, so that nobody knows yet whether the call is lost."""
+        """End a running claim that was not renewed in time, as `claim` says. Its call may still settle it. Return False if the store was
+        unreachable, so that it is unknown whether the call is lost.
+        """
 
     async def release(self, claim: KeyClaim) -> None:
-        """Forgets the key of a call that did nothing: it may be used again."""
+        """Forget the key of a call without an effect, so that it can be used again."""
 
     async def of_calls(self) -> dict[str, KeyClaim]:
-        """Every key in use, by its call."""
+        """Return every key in use, by its call."""
 
     async def now(self) -> float:
-        """The time that all who share the keys go by, in seconds since the epoch."""
+        """Return the common time of all users of the keys, in seconds since the epoch."""
 
     async def changed(self, within: float) -> None:
-        """Returns when something may have changed, or after so many seconds."""
+        """Wait until something may have changed, or for this many seconds."""
 
     async def close(self) -> None:
-        """Lets go of what is open."""
+        """Close the storage."""
 
 
 _SCHEMA = """
@@ -120,12 +121,12 @@ CREATE TABLE IF NOT EXISTS claims (
 CREATE INDEX IF NOT EXISTS held ON claims (holder);
 CREATE INDEX IF NOT EXISTS expiring ON claims (expires)
 """
-_LEASE_OF_LOST = -1.0  # of a claim that was ended for its call, which may still settle it
+_LEASE_OF_LOST = -1.0  # lease of a claim that was ended for its call, which may still settle it
 _COLUMNS = ("id", "call_id", "holder", "tool", "arguments", "status", "lease", "expires", "outcome")
 
 
 class SqliteLedger:
-    """Made at the first call with a key.
+    """Claims in a SQLite file, created at the first call with a key.
 
     A claim is on the disk before `claim` returns: a power cut cannot free a key whose call was sent.
     """
@@ -237,7 +238,7 @@ class RedisLedger:
 
     async def claim(self, claim: KeyClaim, now: float, *, most: int) -> KeyClaim | None:
         seal = await self._redis.seal()
-        about = (claim.id, claim.call_id, _who(claim.holder), str(most), repr(now), repr(claim.expires))
+        about = (claim.id, claim.call_id, _principal_digest(claim.holder), str(most), repr(now), repr(claim.expires))
         box = await self._redis.run("claim", *about, repr(claim.lease), _closed(seal, claim))
         found = None if box is None else _opened(seal, claim.id, box)
         if found is None or found.call_id != claim.call_id:
@@ -253,30 +254,30 @@ class RedisLedger:
         times, now = (repr(claim.lease), repr(claim.expires)), await self._redis.now()
         box = _closed(seal, claim)
         await self._redis.run(
-            "settle", claim.id, claim.call_id, claim.status, *times, box, _who(claim.holder), repr(now)
+            "settle", claim.id, claim.call_id, claim.status, *times, box, _principal_digest(claim.holder), repr(now)
         )
-        self._tell()
+        self._notify()
 
     async def lose(self, claim: KeyClaim, now: float) -> bool:
         if not self._watch.settled:
             return False
         seal = await self._redis.seal()
         await self._redis.run("lose", claim.id, claim.call_id, repr(now), _closed(seal, claim))
-        self._tell()
+        self._notify()
         return True
 
     async def release(self, claim: KeyClaim) -> None:
         await self._redis.seal()
         await self._redis.run("release", claim.id, claim.call_id)
         await self._journal.free_key(claim.id, claim.call_id)
-        self._tell()
+        self._notify()
 
     async def of_calls(self) -> dict[str, KeyClaim]:
         seal = await self._redis.seal()
         found = await self._redis.run("all", "-inf")
         claims = []
         for name, box in zip(found[::2], found[1::2], strict=True):
-            with suppress(StateError):  # one that nobody can read hides no other
+            with suppress(StateError):  # an unreadable claim does not hide others
                 claims.append(_opened(seal, name.decode("utf-8", "replace"), box))
         return {one.call_id: one for one in claims}
 
@@ -293,7 +294,7 @@ class RedisLedger:
         await self._redis.close()
         await self._journal.close()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         news, self._news = self._news, asyncio.Event()
         news.set()
 
@@ -306,9 +307,9 @@ def _opened(seal: Seal, name: str, box: bytes) -> KeyClaim:
     try:
         return msgspec.msgpack.decode(seal.open(box, f"key {name}"), type=KeyClaim)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise StateError("what is kept of an idempotency key in Redis is not what was kept there") from error
+        raise StateError("the data of an idempotency key in Redis was changed") from error
 
 
-def _who(holder: str) -> str:
-    """A principal, for counting: its name is nobody's business there."""
+def _principal_digest(holder: str) -> str:
+    """Return a digest of a principal for counting, so that the store does not contain the name."""
     return hashlib.sha256(holder.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Calls that outlive the request they came with: what is kept of each, and what a place that keeps them can do."""
+"""Stored calls that outlive their request, and the protocol of their storage."""
 
 from __future__ import annotations
 
@@ -44,13 +44,14 @@ __all__ = [
 
 
 Fate = Literal["own", "foreign", "orphaned", "behind", "begun", "over"]
-"""What a gateway knows of a call besides what the store says. `own`: it took the call on. `foreign`: another gateway did, which is alive
-and alone may give it up; `orphaned`: that one is gone. `behind`: this process knows that the call had come further; `begun`: this gateway
-began to carry it out, which the store has lost. `over`: the call ended here."""
+"""Knowledge of a gateway about a call besides the store's. `own`: it accepted the call. `foreign`: another gateway did, which is alive
+and the only one that may give it up; `orphaned`: that gateway is gone. `behind`: this process knows a later state of the call;
+`begun`: this gateway started the call, which the store has lost. `over`: the call ended here.
+"""
 
 
 class BehindError(StateError):
-    """The store has an older version of a call than this gateway knows. `known` is that version."""
+    """Store with an older version of a call than this gateway knows. `known` is that version."""
 
     def __init__(self, message: str, known: Invocation) -> None:
         super().__init__(message)
@@ -58,7 +59,7 @@ class BehindError(StateError):
 
 
 class PrincipalRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A principal as it was when it called, by what it was known, and where its roles and attributes came from."""
+    """Principal at the time of its call: its identity, and the origin of its roles and attributes."""
 
     id: str
     roles: tuple[str, ...]
@@ -71,7 +72,7 @@ class PrincipalRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """So many people have to agree who each have one of these roles. `own`: a rule names them, and not the policy for all calls."""
+    """Number of people with one of these roles who must agree. `own`: a rule requires them, not the policy for all calls."""
 
     roles: tuple[str, ...]
     quorum: int = 1
@@ -79,7 +80,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Remember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """For which later calls a yes counts too: for so long (seconds), for so many, in this session alone, whatever their arguments."""
+    """Later calls that an approval is also valid for: the time (seconds), their number, this session only, and any arguments."""
 
     seconds: float
     calls: int
@@ -307,7 +308,7 @@ def counted_as(invocation: Invocation) -> str:
 
 
 def counted_for(invocation: Invocation) -> str:
-    """The principal that a call is counted for: the one whose device it waits for, or else its caller."""
+    """Return the principal that a call is counted for: the owner of the device it waits for, or else its caller."""
     party = invocation.principal
     return (party.on_behalf_of or party).id if invocation.kind == "device" else party.id
 
@@ -323,24 +324,25 @@ def next_steps(invocation: Invocation) -> Mapping[Literal["reminded", "escalated
 
 
 def due_at(invocation: Invocation) -> float:
-    """Time at which somebody has to look at a call: nobody answered for it so far, or its owner's hold on it lapsed. Of one that ended,
-    when."""
+    """Return the time at which a call needs attention: no answer by then, or its owner's lease expired. For an ended call, the time of
+    its end.
+    """
     if invocation.status == "ended":
         return invocation.ended
     if invocation.status == "pending":
         return max(invocation.lease, min(invocation.expires, *next_steps(invocation).values()))
-    return 0.0 if invocation.cancel else invocation.lease  # its worker is to end it now
+    return 0.0 if invocation.cancel else invocation.lease  # its worker must end it now
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the bytes of calls that ended, for one principal and for all of them."""
+    """Limits of the bytes of ended calls, for one principal and for all of them."""
 
     each: int
     total: int
 
 
 class RetainedBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of bytes of calls that ended, for a principal and in all, and the time the first of each ended (0.0: there is none)."""
+    """Bytes of ended calls, for a principal and in total, and the time of the first end of each (0.0: none)."""
 
     own: int = 0
     all: int = 0
@@ -348,14 +350,14 @@ class RetainedBytes(msgspec.Struct, frozen=True, kw_only=True):
     all_since: float = 0.0
 
     def full(self, room: Room) -> float | None:
-        """End of the oldest call of what has taken the whole room; None where there is room."""
+        """Return the end of the oldest call of the exceeded limit; None if there is room."""
         if self.own >= room.each:
             return self.own_since
         return self.all_since if self.all >= room.total else None
 
 
 class ResultsFullError(Exception):
-    """There is no room for how a call ended. Nothing was changed."""
+    """No room for the outcome of a call. Nothing was changed."""
 
 
 class Invocations(Protocol):
@@ -363,18 +365,17 @@ class Invocations(Protocol):
 
     @property
     def by_others(self) -> bool:
-        """True if other processes may have changed a call, as of the last `changed`."""
+        """True if other processes may have changed a call, according to the last `changed`."""
 
     async def add(self, invocation: Invocation, *, each: int, total: int) -> Invocation | None:
-        """Keeps a new one and returns it as it is kept; None where its principal has `each` of this kind that are as far, or all
-        principals together `total`.
+        """Store a new call and return it; None if its principal has `each` of this kind and status, or all principals together `total`.
 
-        A call (kind `call`) that is kept already is returned as it is: leaving a call and keeping its outcome may happen at once, and both
-        get the same one. Of every other kind an id is given out once: `StateError`.
+        A call (kind `call`) that is already stored is returned unchanged: the disconnect of a caller and the storage of the outcome may
+        coincide, and both get the same call. The ids of all other kinds are unique: `StateError`.
         """
 
     async def get(self, call_id: str) -> Invocation | None:
-        """The invocation of a call, as it is now."""
+        """Return the current state of a call."""
 
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
         """Return the calls of a kind that have not ended, the oldest first."""
@@ -383,7 +384,7 @@ class Invocations(Protocol):
         """Return the calls of any kind that ended at `since` or later, in the order of their ends; a thousand at most."""
 
     async def waiting(self, kind: Kind, principals: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-        """Return the ids of calls of a kind that wait for an answer, in order, for each of these principals that they are counted for."""
+        """Return the ids of calls of a kind that wait for an answer, in order, for each of these principals."""
 
     async def owned(self, principals: Sequence[str], after: float, limit: int) -> tuple[Invocation, ...]:
         """Return the calls that count for one of these principals and were made at `after` or later, the oldest first, `limit` at most."""
@@ -392,70 +393,77 @@ class Invocations(Protocol):
         """Return the calls of any kind that have not ended and need attention (`due_at`), the longest overdue first."""
 
     async def renew(self, call_ids: Sequence[str], until: float, *, unless_due: float = -1.0) -> None:
-        """Puts off when these, which run, have to be looked at: their owner is there. Nothing else about them changes. Those that have to
-        be looked at by `unless_due` still have to: a caller may have called them off."""
+        """Extend the leases of these running calls, because their owner is alive. Nothing else about them changes. Calls that are due by
+        `unless_due` stay due: a caller may have cancelled them.
+        """
 
     async def replace(self, known: Invocation, changed: Invocation, *, room: Room | None = None) -> Invocation | None:
-        """Puts `changed` in place of `known` and returns it as it is kept, or None where that may not be: somebody else was quicker, it
-        has ended, it is another machine's to carry out, or `may_follow` says no. Then nothing happened. Of many who try, one does it.
+        """Replace `known` by `changed` and return the stored call, or None if that is not allowed: another writer was faster, the call has
+        ended, it belongs to another machine, or `may_follow` is False. Then nothing has changed. Only one concurrent writer succeeds.
 
-        Raises `ResultsFullError` for a call that ends and has no `room`."""
+        Raises `ResultsFullError` for a call that ends and has no `room`.
+        """
 
     async def held(self, principal: str) -> RetainedBytes:
-        """Number of bytes of calls that ended."""
+        """Return the number of bytes of ended calls."""
 
     async def fate(self, known: Invocation) -> Fate:
         """Return what this gateway may do with a call in this state."""
 
     async def restore(self, known: Invocation, *, over: int | None = None) -> Invocation | None:
-        """Put a call, as this gateway knows it, in place of whatever version the store has; with `over` only in place of that one, 0 for
-        none. Returns the call as it is kept, None if the store has another version, or others change it all the time."""
+        """Replace the store's version of a call by the one that this gateway knows; with `over` only that version, 0 for none. Returns
+        the stored call, or None if the store has another version, or others change it continuously.
+        """
 
     async def restore_endings(self) -> None:
-        """Put back the last calls that ended at this gateway, where the store has lost how they ended."""
+        """Restore the outcomes of the last calls that ended at this gateway, if the store has lost them."""
 
     async def restore_ending(self, known: Invocation) -> Invocation | None:
-        """Put back how a call ended at this gateway, in place of an older version. Returns the call as it is kept, None if this gateway
-        does not know how it ended, or the store has another version."""
+        """Restore the outcome of a call that ended at this gateway, in place of an older version. Returns the stored call, or None if
+        this gateway does not know the outcome, or the store has another version.
+        """
 
     async def missing(self, before: float) -> tuple[Invocation, ...]:
-        """Calls that this gateway took on before a time, whose end it does not know, and that the store has lost, or has in a
-        form that cannot be read. Without arguments, and with the version that the store has, 0 for none."""
+        """Return calls that this gateway accepted before a time, without a known end, and that are missing or unreadable in the store.
+        Without arguments, and with the store's version, 0 for none.
+        """
 
     async def awaited(self, call_id: str) -> Invocation | None:
-        """A call that this gateway took on and whose end it does not know, as it was then, without arguments."""
+        """Return a call that this gateway accepted and whose end it does not know, in its state of that time, without arguments."""
 
     async def absent(self, calls: Mapping[str, float]) -> tuple[str, ...]:
-        """Ids of those calls (with when they were made) that the store does not have and that, as far as this gateway knows, never ended.
-        Where gateways share the store, calls that are older than what a gateway remembers of an ending are left out."""
+        """Return the ids of those calls (with their times) that the store lacks and that never ended as far as this gateway knows. If
+        gateways share the store, calls older than the journal's memory are left out.
+        """
 
     async def begin_epoch(self) -> bool:
-        """Note that the store lost something (`loss`): what was counted there is not relied on. True for the first worker to do it."""
+        """Record that the store lost data (`loss`): its counts are no longer trusted. Return True for the first worker."""
 
     @property
     def listened(self) -> bool:
-        """True if this process could ask the store all the time within the last lease, and the store lost nothing in it."""
+        """Return True if this process could reach the store during the last lease, and the store lost no data in it."""
 
     @property
     def lost_at(self) -> float:
-        """Time at which the store was last found to have lost something, in its time, 0 for never: of a call that is older it may have
-        an older version, which is not told from a newer one."""
+        """Return the time of the last detected loss of data, in the store's time, 0 for never: of an older call the store may have an
+        older version, which cannot be distinguished.
+        """
 
     @property
     def loss(self) -> str:
-        """Fault by which the store lost something, as `changed` or a write found; "" if it did not."""
+        """Return the reason why the store is known to have lost data, found by `changed` or a write; "" if it has not."""
 
     async def now(self) -> float:
-        """The time that all who share these go by, in seconds since the epoch."""
+        """Return the common time of all users of the store, in seconds since the epoch."""
 
     async def forget(self, before: float) -> None:
-        """Removes those that ended before a time, and what they held with them."""
+        """Remove calls that ended before a time, with their data."""
 
     async def changed(self) -> bool:
         """True if a call may have changed since the last call of this method."""
 
     async def close(self) -> None:
-        """Lets go of what is open."""
+        """Close the storage."""
 
 
 def with_approval(known: Invocation, **changes: Any) -> Invocation:
@@ -467,7 +475,7 @@ def with_approval(known: Invocation, **changes: Any) -> Invocation:
 
 
 def without_arguments(known: Invocation) -> Invocation:
-    """Return a call without its arguments and everything that quotes them."""
+    """Return a call without its arguments and all text that quotes them."""
     match known.waits_for:
         case ApprovalState() as state:
             known = with_approval(known, sql="") if state.sql else known

@@ -41,18 +41,18 @@ __all__ = ["RedisInvocations"]
 _SCRIPT = Script.named("invocations", "epoch")
 _MAX_MOVED = 50_000
 _FULL, _THERE = 2, 3
-"""What the script answers in place of 1, other than 0."""
+"""Answer of the script for a success with a loss of data, in place of 1."""
 _MAX_DUE = 1000
 _EMPTIED = "it was emptied"
 _SET_BACK = "it was set back to an older copy"
-_BEHIND = "Redis has lost how far a call had come; it is not carried out again"
+_BEHIND = "Redis has lost the progress of a call; the call is not executed again"
 _MAY_HAVE_ENDED_S = 3 * LEASE_S
-"""How long a gateway has to be silent until others end a call that it may have ended before the store lost that."""
+"""Seconds of silence after which others end a gateway's calls that it may have ended before the store lost that."""
 _LATER_S = 60.0
-"""When a call that cannot be read is looked at again."""
+"""Seconds until an unreadable call is checked again."""
 _TRIES = 10
 _MAX_ENDING = 4096
-_LOST_RESULT = "This call ended, and is on record. Its result was lost by the gateway's shared state."
+_LOST_RESULT = "This call ended, and is in the audit log. The gateway's shared state lost its result."
 _logger = logging.getLogger(__name__)
 
 
@@ -72,16 +72,16 @@ class RedisInvocations:
         self._seen = -1
         self.by_others = False
         self.departures = 0
-        """Number of the last note about clients that left, as `changed` found."""
+        """Number of the last note about disconnected clients, as `changed` found it."""
         self.loss = ""
         self._writer = secrets.token_hex(8)
-        self._number = 0  # of the last requested write
+        self._number = 0  # number of the last requested write
         self._acknowledged = 0
         self._moved: OrderedDict[str, tuple[int, str]] = OrderedDict()
         self._doubted: OrderedDict[str, bool] = (
             OrderedDict()
-        )  # calls that Redis may have kept, and whether they must not go on
-        self._asking = set[str]()  # questions that are being added
+        )  # calls that Redis may have stored, with True if they must not continue
+        self._asking = set[str]()  # questions during their addition
         self._unusable: set[bytes] = set()
         self._homes = _Homes(watch)
 
@@ -109,7 +109,9 @@ class RedisInvocations:
         what = (kept.kind, counted_as(kept), repr(due_at(kept)))
         await self._journal.await_end(kept)
         try:
-            added = await self._write("add", kept.id, _who(kept), str(each), str(total), repr(kept.asked), box, *what)
+            added = await self._write(
+                "add", kept.id, _principal_hash(kept), str(each), str(total), repr(kept.asked), box, *what
+            )
         except StateUnavailableError as error:
             await self._note_unkept(kept, unconfirmed=error.unconfirmed)
             raise
@@ -131,7 +133,7 @@ class RedisInvocations:
         self._doubted[call.id] = call.status != "pending"
         if len(self._doubted) > _MAX_MOVED:
             self._doubted.popitem(last=False)
-        if call.status != "pending":  # its caller got the answer that it is not stored, so it must never be executed
+        if call.status != "pending":  # its caller was told that it is not stored, so it must never be executed
             await self._journal.end(call.id, max(call.expires, call.asked))
 
     async def get(self, call_id: str) -> Invocation | None:
@@ -147,7 +149,7 @@ class RedisInvocations:
     async def _is_past(self, known: Invocation) -> bool:
         """Return True if this gateway began or ended a call that is waiting according to Redis."""
         attempt = await self._journal.attempt(known.id)
-        # One that a person agreed to was begun here, and may wait for a device since.
+        # An approved call was started here, and may wait for a device since then.
         return attempt == OVER if known.kind == "device" else attempt is not None
 
     async def fate(self, known: Invocation) -> Fate:
@@ -163,7 +165,7 @@ class RedisInvocations:
         return "behind" if self._is_behind(known) else "own"
 
     def _is_behind(self, known: Invocation) -> bool:
-        """True if this process saw a later version of a call."""
+        """Return True if this process saw a later version of a call."""
         return known.version < self._moved.get(known.id, (0, ""))[0]
 
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
@@ -237,7 +239,7 @@ class RedisInvocations:
         bounds = ("", "") if room is None else (str(room.each), str(room.total))
         home = kept.home if kept.status == "ended" and kept.home != await self._journal.home() else ""
         over = "1" if known.lost else "0"
-        what = (counted_as(kept), _who(kept), repr(due_at(kept)), box, kept.kind, over, *bounds, home)
+        what = (counted_as(kept), _principal_hash(kept), repr(due_at(kept)), box, kept.kind, over, *bounds, home)
         done = await self._write("replace", kept.id, str(known.version), *what)
         if done[0] == _FULL:
             raise ResultsFullError
@@ -257,7 +259,7 @@ class RedisInvocations:
             version = max(_number(there), known.version, self._moved.get(known.id, (0, ""))[0]) + 1
             kept = msgspec.structs.replace(known, version=version, home=known.home or await journal.home())
             box = seal.close(as_json(kept), _about(kept.id, version))
-            what = (counted_as(kept), _who(kept), repr(kept.asked), repr(due_at(kept)), box, kept.kind)
+            what = (counted_as(kept), _principal_hash(kept), repr(kept.asked), repr(due_at(kept)), box, kept.kind)
             await self._note_ending(kept)
             if (await self._write("restore", kept.id, there, str(version), *what))[0]:
                 self._remember(kept)
@@ -303,7 +305,7 @@ class RedisInvocations:
             status = (await self._redis.run("statuses", call_id))[0]
             if status != b"ended":
                 ending = _ending_in(box, call_id, seal)
-                # A call that was given up for its owner is left alone where its owner may be there after all.
+                # A call that was given up for its owner is skipped if its owner may be alive after all.
                 if ending is not None and (ending.final or not status.endswith(b"running")):
                     await self.restore(ending)
 
@@ -372,7 +374,7 @@ class RedisInvocations:
         except StateError as error:
             if isinstance(error, StateUnavailableError):
                 raise
-            return  # its entry in Redis cannot be used
+            return  # its entry in Redis is unusable
         if found is not None:
             await self._note_ending(found)
 
@@ -422,9 +424,9 @@ class RedisInvocations:
             version = int(number)
             found = from_json(seal.open(box or b"", _about(call_id, version)))
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
-            raise StateError("what is kept of a call in Redis is not what was kept there") from error
+            raise StateError("the data of a call in Redis was changed") from error
         if found.id != call_id or found.version != version:
-            raise StateError("a call that waits is not the one it stands for")
+            raise StateError("a stored call does not belong to its entry")
         self._remember(found)
         return found
 
@@ -437,7 +439,7 @@ class RedisInvocations:
 
 
 def _as_ending(kept: Invocation) -> Invocation:
-    """A call that ended as the journal keeps it: without arguments, and without a result that is long."""
+    """Return an ended call for the journal: without arguments, and without a long result."""
     ending = without_arguments(kept)
     if len(as_json(ending)) <= _MAX_ENDING:
         return ending
@@ -446,7 +448,7 @@ def _as_ending(kept: Invocation) -> Invocation:
 
 
 def _ending_in(box: bytes, call_id: str, seal: Seal) -> Invocation | None:
-    """The call in a box of the journal; None if there is none, or it was sealed with another key."""
+    """Return the call in a box of the journal; None if there is none, or it was encrypted with another key."""
     try:
         return from_json(seal.open(box, f"ending {call_id}")) if box else None
     except (StateError, msgspec.MsgspecError):
@@ -454,8 +456,9 @@ def _ending_in(box: bytes, call_id: str, seal: Seal) -> Invocation | None:
 
 
 class _Homes:
-    """Gateways that share the store, by their last signs of life: one without a new sign for some time is gone, whatever time an older
-    copy of the store has."""
+    """Gateways that share the store, by their last heartbeats: one without a new heartbeat for some time is gone, whatever time an older
+    copy of the store has.
+    """
 
     def __init__(self, watch: StoreWatch) -> None:
         self._watch = watch
@@ -463,7 +466,7 @@ class _Homes:
         self._since: float | None = None
 
     def heard(self, beats: Mapping[str, bytes]) -> None:
-        """Note when each gateway was heard last, as the store says."""
+        """Record the last heartbeats in the store."""
         now = self._watch.clock.monotonic()
         if self._since is None:
             self._since = now
@@ -472,7 +475,7 @@ class _Homes:
                 self._beats[home] = (beat, now)
 
     def is_gone(self, home: str, unheard_s: float) -> bool:
-        """True if a gateway was not heard for so long while this process listened, and the store was there."""
+        """Return True if a gateway was silent for this long while this process listened, and the store was reachable."""
         if self._since is None or not self._watch.settled:
             return False
         return self._watch.clock.monotonic() - self._beats.get(home, (b"", self._since))[1] > unheard_s
@@ -490,7 +493,7 @@ def _about(call_id: str, version: int) -> str:
     return f"call {call_id} {version}"
 
 
-def _who(invocation: Invocation) -> str:
+def _principal_hash(invocation: Invocation) -> str:
     """Return the hashed name of the principal that a call is counted for, so that the store does not contain the name."""
     return _hidden(counted_for(invocation))
 

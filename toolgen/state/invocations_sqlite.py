@@ -1,4 +1,4 @@
-"""Invocations in a SQLite file: seen by every process of one machine, and there again after a crash."""
+"""Invocations in a SQLite file: visible to every process of one machine, and durable."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ _logger = logging.getLogger(__name__)
 
 
 class SqliteInvocations:
-    """Made at the first call that has to wait; until then there is no file.
+    """Calls in a SQLite file, created with the first waiting call.
 
-    Columns are what is looked for. `status` is `counted_as`, and `ended` is `due_at`: of a call that an earlier release kept it is 0, so it
-    is looked at until it is over. The table `held` has the bytes of calls that ended, by principal and, as '', in all.
+    The columns are for searches. `status` is `counted_as`, and `ended` is `due_at`: for a call of an earlier release it is 0, so it is
+    checked until it is over. The table `held` has the bytes of ended calls, by principal and, as '', in total.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -77,7 +77,7 @@ class SqliteInvocations:
         self._seen = (0, 0, 0)
         self.by_others = False
         self.loss = ""
-        """Always empty: a file that is gone takes all its calls with it."""
+        """Always empty: a missing file has lost all its calls."""
         self.lost_at = 0.0
         self.listened = True
 
@@ -256,7 +256,7 @@ class SqliteInvocations:
             old = "FROM invocations INDEXED BY over WHERE status = 'ended' AND ended < ?"
             if connection.execute(f"SELECT 1 {old} LIMIT 1", (before,)).fetchone() is not None:
                 connection.execute(f"DELETE {old}", (before,))
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # what was removed stands in no log either
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # removed data must not remain in a log either
 
         await self._run(work, absent=None)
 
@@ -284,7 +284,7 @@ def _held(connection: sqlite3.Connection, principal: str) -> RetainedBytes:
 
 
 def _readable(rows: Iterable[tuple[bytes]]) -> Iterable[Invocation]:
-    """Calls in rows. One that cannot be read holds up no other."""
+    """Yield the calls in rows. An unreadable one does not block the others."""
     for (body,) in rows:
         try:
             yield from_json(body)

@@ -1,5 +1,5 @@
-"""Envelope encryption: every record has a data key of its own, which a key-encryption key wraps (NIST SP 800-57 part 1, section 6.2) and,
-after its rotation, wraps again, while the records stay as they are.
+"""Envelope encryption: every record has its own data key, which a key-encryption key wraps (NIST SP 800-57 part 1, section 6.2). After a
+rotation only the data keys are wrapped again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DIGITS = frozenset("0123456789abcdef")
 
 
 class KeyEncryption(Protocol):
-    """Key-encryption keys: of a file, of the environment, or of a service that never hands them out. Every method raises `StateError`."""
+    """Key-encryption keys: of a file, of the environment, or of a service that never returns them. Every method raises `StateError`."""
 
     async def current(self) -> str:
         """Return the id of the key that new data keys are wrapped with."""
@@ -120,7 +120,7 @@ class GivenKeys:
 
 
 class FileKeys(GivenKeys):
-    """Key-encryption keys in a file, which is made for its owner alone at the first use: one in a line, the newest first."""
+    """Key-encryption keys in a file, created for its owner only at the first use: one per line, the newest first."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(self._lines)

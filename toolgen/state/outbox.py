@@ -1,4 +1,4 @@
-"""Messages that have to reach a receiver outside: what was told of each call, what is still to be delivered, and what could not be."""
+"""Outbox of messages to external receivers: recorded events of each call, pending messages, and failed ones."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = [
 ]
 
 MAX_WAITING = 2000
-"""Messages that wait for one receiver; those that come then are dead letters at once."""
+"""Maximum pending messages of one receiver; further ones become dead letters at once."""
 MAX_DEAD = 1000
-"""Dead letters that are kept of one receiver; the oldest go first."""
+"""Maximum dead letters of one receiver; the oldest are removed first."""
 CROWDED = "too many messages wait for this receiver"
 
 
@@ -43,8 +43,7 @@ class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageLease(Struct, frozen=True, kw_only=True):
-    """A message that this worker delivers until its lease is over. It waits `since` then, and `attempts` were made before. `token` is the
-    lease's."""
+    """Lease of a message that this worker delivers. It waits since `since`, and `attempts` were made before. `token` is the lease's."""
 
     message: WebhookMessage
     since: float
@@ -53,7 +52,7 @@ class MessageLease(Struct, frozen=True, kw_only=True):
 
 
 class Delivered(Struct, frozen=True):
-    """The receiver has it."""
+    """Successful delivery."""
 
 
 class Later(Struct, frozen=True, kw_only=True):
@@ -74,7 +73,7 @@ Outcome: TypeAlias = Delivered | Later | Dead
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
-    """A message that could not be delivered, since `at`, with the number of attempts and the reason."""
+    """Failed message, since `at`, with the number of attempts and the reason."""
 
     id: str
     receiver: str
@@ -86,7 +85,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
 
 
 class OutboxCounts(Struct, frozen=True, kw_only=True):
-    """Messages of one receiver that wait, those that are dead letters, and for how many seconds the oldest has waited."""
+    """Pending messages of one receiver, its dead letters, and the seconds that the oldest has waited."""
 
     waiting: int = 0
     dead: int = 0
@@ -94,36 +93,35 @@ class OutboxCounts(Struct, frozen=True, kw_only=True):
 
 
 class Outbox(Protocol):
-    """An outbox that every worker shares. Each method raises `StateError` when it cannot be read or written.
+    """Outbox shared by every worker. Each method raises `StateError` when it cannot be read or written.
 
-    Who writes a message writes that its event was told in the same step, so each event of a call is told once. A receiver is served by
-    one worker at a time, which has a lease; when that lapses another one goes on. So a message is delivered at least once.
+    A message and the record of its event are written in one step, so each event of a call is reported once. One worker at a time serves a
+    receiver, with a lease; when that expires another one continues. So a message is delivered at least once.
     """
 
     async def tell(self, call_id: str, event: str, messages: Sequence[WebhookMessage], *, until: float) -> bool:
-        """Keeps messages about an event of a call; False where it was told before. That is remembered `until` then."""
+        """Store messages about an event of a call; return False if the event was recorded before. The record is kept until `until`."""
 
     async def claim(self, receiver: str, lease_s: float) -> MessageLease | None:
-        """The message that is due next, for this worker alone; None where there is none, or another worker delivers one."""
+        """Return the message that is due next, leased to this worker; None if there is none, or another worker delivers one."""
 
     async def settle(self, claim: MessageLease, outcome: Outcome) -> bool:
-        """Says what became of a message, and lets go of the receiver. False where the lease was over: then it has no effect."""
+        """Record the outcome of a delivery, and release the receiver. Return False if the lease had expired: then it has no effect."""
 
     async def counts(self, receiver: str) -> OutboxCounts:
-        """Number of messages of a receiver."""
+        """Return the number of messages of a receiver."""
 
     async def dead(self, receiver: str, limit: int = 100) -> tuple[DeadLetter, ...]:
-        """Dead letters of a receiver, the newest first."""
+        """Return dead letters of a receiver, the newest first."""
 
     async def revive(self, receiver: str) -> int:
-        """Puts all dead letters of a receiver back, due now; how many. Their time begins again."""
+        """Make all dead letters of a receiver due now, and return their number. Their time starts again."""
 
     async def forget(self, dead_before: float) -> None:
-        """Removes what is remembered for longer than it was to be, and messages that died, or have waited since, before a time: those to
-        who is a receiver no more."""
+        """Remove expired records, and messages that died, or have waited, since before a time: those of removed receivers."""
 
     async def now(self) -> float:
-        """The time that all who share this go by, in seconds since the epoch."""
+        """Return the common time of all users of the outbox, in seconds since the epoch."""
 
     async def close(self) -> None:
-        """Lets go of what is open."""
+        """Close the storage."""

@@ -1,4 +1,4 @@
-"""The outbox in Redis: seen by every process of every machine that shares it, and sealed there."""
+"""Outbox in Redis: visible to every process of every machine that shares it, and encrypted."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ _logger = logging.getLogger(__name__)
 
 
 class RedisOutbox:
-    """A message is in a box that only the key of `seal` makes or opens, for one receiver and one id. Who can write in Redis can lose a
-    message or have it sent again under its id, and never make one, change one, or send one elsewhere. `receivers` are those that there
-    are."""
+    """Outbox in Redis. A message is in a box that only the key of `seal` creates or opens, for one receiver and one id.
+
+    A writer in Redis can delete a message or repeat it under its id, but cannot create, change or redirect one. `receivers` are the known
+    ones.
+    """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], receivers: Sequence[str]) -> None:
         self._redis = SealedScript(link, seal, _SCRIPT, "outbox", kept="messages to webhooks")
@@ -116,7 +118,7 @@ class RedisOutbox:
 
 
 def _opened(seal: Seal, receiver: str, message_id: bytes, box: bytes) -> WebhookMessage | None:
-    """A message as it was kept; None for what was changed, stood elsewhere, or is no message."""
+    """Return a stored message; None for one that was changed, moved, or is not a message."""
     try:
         return msgspec.json.decode(seal.open(box, _about(receiver, _text(message_id))), type=WebhookMessage)
     except (StateError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""Outbox in a SQLite file: seen by every process of one machine, and there again after a crash."""
+"""Outbox in a SQLite file: visible to every process of one machine, and durable."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WAITING = "FROM messages WHERE receiver = ?1 AND died IS NULL"
 
 
 class SqliteOutbox:
-    """Made with the first message; until then there is no file."""
+    """Outbox in a SQLite file, created with the first message."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = SqliteFile(path, kept="messages to webhooks", schema=_SCHEMA, pragmas=DURABLE)
@@ -76,7 +76,7 @@ class SqliteOutbox:
             columns = "id, event, call_id, made, body, first, attempts"
             due = f"SELECT {columns} {_WAITING} AND due <= ?2 ORDER BY due, made LIMIT 1"
             if connection.execute(due, (receiver, now)).fetchone() is None:
-                return None  # which takes no lock
+                return None  # a read needs no lock
             with transaction(connection):
                 took = connection.execute(
                     "INSERT INTO receivers VALUES (?1, ?2, ?3, 0) ON CONFLICT (name) DO UPDATE SET token = ?2, leased = ?3"

@@ -1,4 +1,4 @@
-"""Pauses: a small file that every worker checks before each call and that is replaced as a whole, and the shared pauses in Redis."""
+"""Pauses: a small file that every worker checks before each call and that is replaced completely, and the shared pauses in Redis."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.source == source if self.source else fnmatchcase(tool, self.tool)
 
 
-UNREADABLE = Pause(tool="*", reason="the file that says what is paused cannot be read", since=0.0)
+UNREADABLE = Pause(tool="*", reason="the file of pauses cannot be read", since=0.0)
 
 
 class Pauses:
-    """The pauses of a project. No file means that nothing is paused; one that cannot be read pauses everything."""
+    """Pauses of a project. Without a file nothing is paused; an unreadable file pauses everything."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._name = path, str(path)
@@ -56,24 +56,24 @@ class Pauses:
         self._turn: tuple[asyncio.AbstractEventLoop, tuple[Pause, ...]] | None = None
 
     stale, known = False, True
-    """What a file says is never old."""
+    """False, because a file is always current."""
 
     async def refresh(self) -> bool:
-        """There is nothing to ask for."""
+        """Do nothing, because a file needs no refresh."""
         return True
 
     async def start(self, first: Callable[[], Awaitable[None]] | None = None) -> None:
-        """There is nothing to begin."""
+        """Do nothing, because a file needs no background task."""
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, because no resource is open."""
 
     def all(self) -> tuple[Pause, ...]:
-        """Return everything that is paused, the oldest first. A turn of an event loop looks at the file once, for all of its calls."""
+        """Return all pauses, the oldest first. The file is checked once per turn of the event loop, for all of its calls."""
         turn = self._turn
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # of another thread, or no loop
+        except RuntimeError:  # of another thread, or without a loop
             return self._look()
         if turn is not None and turn[0] is loop:
             return turn[1]
@@ -87,7 +87,7 @@ class Pauses:
         self._turn = None
 
     def _look(self) -> tuple[Pause, ...]:
-        """Return what is paused by the file, which is read when it is another than before."""
+        """Return the pauses of the file, which is read again when it has changed."""
         try:
             status = os.stat(self._name)
         except FileNotFoundError:
@@ -105,7 +105,7 @@ class Pauses:
         return self._found
 
     def covering(self, parties: Collection[str], source: str, tool: str) -> Pause | None:
-        """The pause that holds back a call by these principals to this tool, if any does."""
+        """Return the pause that applies to a call by these principals to this tool, if any."""
         found = self.all()
         return next((pause for pause in found if pause.covers(parties, source, tool)), None) if found else None
 
@@ -127,7 +127,9 @@ class Pauses:
         )
 
     def change(self, edit: Callable[[tuple[Pause, ...]], tuple[Pause, ...]]) -> tuple[Pause, ...]:
-        """Writes what `edit` makes of the pauses, durably and whole, and returns it. Two at once do it one after the other."""
+        """Write the pauses that `edit` returns, durably and atomically, and return them. Concurrent changes are made one after the
+        other.
+        """
         try:
             with locked(self._path):
                 changed = edit(self.read())
@@ -140,9 +142,9 @@ class Pauses:
 
 
 POLL_S = 0.2
-"""How often a worker looks, whether anybody calls or not."""
+"""Seconds between two reads of a worker, with or without calls."""
 FRESH_S = 0.8
-"""How old an answer may be that a call goes by. An older one is asked for again before the call goes on."""
+"""Maximum age of the pauses for a call. Older ones are read again before the call continues."""
 _RETRY_S = 0.5
 
 
@@ -190,12 +192,12 @@ class SharedPauses:
         return (*local, *shared) if (shared := self._box.value) else local
 
     def covering(self, parties: Collection[str], source: str, tool: str) -> Pause | None:
-        """The pause that holds back a call by these principals to this tool, if any does."""
+        """Return the pause that applies to a call by these principals to this tool, if any."""
         found = self.all()
         return next((pause for pause in found if pause.covers(parties, source, tool)), None) if found else None
 
     async def refresh(self) -> bool:
-        """Reads them now, once for all who wait for it; False where they cannot be read. After a fault nothing is asked for a moment."""
+        """Read the pauses now, once for all waiting calls; return False if that fails. After a failure no request is sent for a moment."""
         if self._clock.monotonic() - self._failed < _RETRY_S:
             return False
         if self._reading is None or self._reading.done():
@@ -203,13 +205,13 @@ class SharedPauses:
         return await asyncio.shield(self._reading)
 
     async def start(self, first: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Reads them, and goes on to. `first` is awaited before each reading, and raises `StateError` while no call may begin."""
+        """Read the pauses, and keep reading. `first` is awaited before each read, and raises `StateError` while no call may start."""
         self._first = first
         await self.refresh()
         self._polling = self._background.start("reading what is paused", self._poll)
 
     async def close(self) -> None:
-        """Reads no more."""
+        """Stop reading."""
         await cancel(*(task for task in (self._polling, self._reading) if task is not None))
         await self._box.close()
 
@@ -218,7 +220,7 @@ class SharedPauses:
         return await self._box.read()
 
     async def change(self, edit: Callable[[tuple[Pause, ...]], tuple[Pause, ...]]) -> tuple[Pause, ...]:
-        """Puts there what `edit` makes of them, and returns it. Two at once do it one after the other. Raises `StateError`."""
+        """Store the pauses that `edit` returns, and return them. Concurrent changes are made one after the other. Raises `StateError`."""
         return await self._box.change(edit)
 
     async def _poll(self) -> None:

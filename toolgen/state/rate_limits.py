@@ -1,4 +1,4 @@
-"""Rate limits: token buckets and ceilings of calls in flight, bounded lines of calls that wait for them, and the quotas of upstreams."""
+"""Rate limits: token buckets and limits of calls in flight, bounded queues of waiting calls, and the quotas of upstreams."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ __all__ = [
 Key: TypeAlias = tuple[str, ...]
 
 RETRY_IN_FLIGHT_S = 1.0
-"""When to try again where too many calls are in flight: nobody knows when one ends."""
+"""Seconds until a retry if too many calls are in flight, because the end of a call is unknown."""
 _SWEEP_EVERY = 10_000
 _MAX_WAIT_S = 31_536_000.0
-_SLACK = 1e-9  # what adding and subtracting fractions may lose
-_STEP_BACK_S = 60.0  # a clock that went back further than this is taken to be right
+_SLACK = 1e-9  # rounding error of fractions
+_STEP_BACK_S = 60.0  # a larger step back of the clock is taken as a correction
 
 
 class LimitTerms(Protocol):
-    """Terms of a limit: a bucket that holds `burst` tokens (0: there is none) and gains `per_second`, and at most `concurrency` in flight
-    (0: any number). `wait_s` is how long a call may wait."""
+    """Terms of a limit: a bucket with `burst` tokens (0: none) that gains `per_second`, and at most `concurrency` in flight (0: any
+    number). `wait_s` is the maximum waiting time of a call.
+    """
 
     @property
     def id(self) -> str: ...
@@ -59,7 +60,7 @@ class LimitTerms(Protocol):
 
 
 class Charge(Protocol):
-    """Charge of a call against the bucket of this key, besides its place in flight. No two charges of a call have the same key."""
+    """Charge of a call against the bucket of this key, in addition to its place in flight. Charges of one call have different keys."""
 
     @property
     def limit(self) -> LimitTerms: ...
@@ -70,7 +71,7 @@ class Charge(Protocol):
 
 
 class LimitRefusal(Struct, frozen=True, kw_only=True):
-    """The limit that said no, why, and in how many seconds it might say yes."""
+    """Limit that refused, the reason, and the seconds until a retry may succeed."""
 
     limit: str
     retry_after_s: float
@@ -78,28 +79,28 @@ class LimitRefusal(Struct, frozen=True, kw_only=True):
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """The places in flight that a call holds until they are released. `id` is theirs where they are kept elsewhere."""
+    """Places in flight of a call until their release. `id` is their id in a shared store."""
 
     keys: tuple[Key, ...] = ()
     id: str = ""
 
 
 Level: TypeAlias = tuple[float, int]
-"""What is left in a bucket, and how many calls are in flight under its ceiling."""
+"""Remaining tokens of a bucket, and the calls in flight under its limit."""
 
 FREE = Hold()
-"""What a call holds that no ceiling counts."""
+"""Hold of a call without a limit on calls in flight."""
 
 
 _Kept: TypeAlias = tuple[float, float, LimitTerms]
-"""What is left in a bucket, at which time, and what filled it."""
+"""Tokens of a bucket, their time, and the terms that filled it."""
 
 
 class Buckets(Protocol):
     """Counter of calls by limit: of this process, or of all of them together."""
 
     async def acquire(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
-        """Takes every charge, or none and says which limit refused. What is counted in memory answers without waiting."""
+        """Take every charge, or none and return the limit that refused. In memory this needs no waiting."""
 
     def take_now(self, charges: Sequence[Charge]) -> bool:
         """Take every charge if that needs no waiting. Returns False if nothing was taken: then `acquire` decides.
@@ -108,16 +109,16 @@ class Buckets(Protocol):
         """
 
     def release(self, hold: Hold) -> None:
-        """Gives back the places in flight, never the tokens."""
+        """Return the places in flight, never the tokens."""
 
     async def levels(self, charges: Sequence[Charge]) -> Sequence[Level] | None:
-        """Levels of the bucket of each charge, which takes nothing; None while that cannot be asked."""
+        """Return the level of the bucket of each charge, without taking any; None while the store is unreachable."""
 
     async def close(self) -> None: ...
 
 
 class MemoryBuckets:
-    """Buckets by key. One that has filled up again is forgotten, so memory follows the traffic."""
+    """Buckets by key. A full bucket is forgotten, so that memory follows the traffic."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -139,7 +140,7 @@ class MemoryBuckets:
         return self.take(charges) is None
 
     def take(self, charges: Sequence[Charge]) -> LimitRefusal | None:
-        """`acquire` for callers that do not wait. Places in flight are released by their keys."""
+        """Take charges like `acquire`, for callers that do not wait. Places in flight are released by their keys."""
         now = self._clock.monotonic()
         levels = self._levels
         refusal: LimitRefusal | None = None
@@ -167,7 +168,7 @@ class MemoryBuckets:
                 elif at - now > _STEP_BACK_S:
                     at = now
             left = tokens - charge.cost
-            if not left >= -_SLACK:  # NaN, too, is too much
+            if not left >= -_SLACK:  # NaN is too much as well
                 spent = LimitRefusal(limit=limit.id, retry_after_s=_until(-left / limit.per_second))
                 refusal = _longer(refusal, spent)
             taken[key] = (left, at, limit)
@@ -194,14 +195,14 @@ class MemoryBuckets:
         return tuple(self.level(charge) for charge in charges)
 
     def level(self, charge: Charge) -> Level:
-        """Level of one bucket."""
+        """Return the level of one bucket."""
         limit, now = charge.limit, self._clock.monotonic()
         kept, at, _ = self._levels.get(charge.key, (limit.burst, now, limit))
         tokens = min(limit.burst, kept + max(0.0, now - at) * limit.per_second)
         return tokens, self._flying.get(charge.key, 0)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, because no resource is open."""
 
     def _sweep(self, now: float) -> None:
         self._levels = {
@@ -213,7 +214,7 @@ class MemoryBuckets:
 
 
 def _until(seconds: float) -> float:
-    """Whole milliseconds, and no more than a year for what will never be."""
+    """Return seconds in whole milliseconds, at most a year if that never ends."""
     return math.ceil(seconds * 1000) / 1000 if seconds < _MAX_WAIT_S else _MAX_WAIT_S
 
 
@@ -223,14 +224,14 @@ def _longer(one: LimitRefusal | None, other: LimitRefusal) -> LimitRefusal:
 
 MAX_LINE_LENGTH = 100
 _MAX_WAITING = 1_000
-_POLL_S = 0.1  # a place in flight may be given back by another process, which tells nobody
+_POLL_S = 0.1  # another process may release a place in flight without a notification
 
 
 class WaitingBuckets:
-    """Buckets in front of which calls wait, where the limit that refused has a `wait_s`.
+    """Buckets with a queue of waiting calls, for limits with a `wait_s`.
 
-    The first of a line asks again when there may be enough; a later call to the same bucket waits behind it, whatever it costs.
-    Who cannot be served in time is refused at once. Processes have lines of their own.
+    The first call in a queue tries again when there may be enough; a later call to the same bucket waits behind it, whatever its cost. A
+    call that cannot be served in time is refused at once. Each process has its own queues.
     """
 
     def __init__(self, buckets: Buckets) -> None:
@@ -274,11 +275,11 @@ class WaitingBuckets:
     async def _wait(
         self, charges: Sequence[Charge], charge: Charge, refusal: LimitRefusal | None
     ) -> Hold | LimitRefusal:
-        """Stands in the line of one bucket after the other, until every charge is taken or the shortest wait of them is over."""
+        """Wait in the queue of one bucket after the other, until every charge is taken or the shortest maximum waiting time is over."""
         began = asyncio.get_running_loop().time()
         deadline = began + charge.limit.wait_s
         while True:
-            answer = await self._stand(charges, charge, refusal, deadline)
+            answer = await self._wait_in_queue(charges, charge, refusal, deadline)
             if isinstance(answer, Hold):
                 return answer
             other = _refuser(answer, charges)
@@ -287,10 +288,10 @@ class WaitingBuckets:
                 return answer
             charge, refusal = other, answer
 
-    async def _stand(
+    async def _wait_in_queue(
         self, charges: Sequence[Charge], charge: Charge, refusal: LimitRefusal | None, deadline: float
     ) -> Hold | LimitRefusal:
-        """Waits in one line. Ends with a refusal of this bucket when it is too late for it, or with one of another bucket."""
+        """Wait in one queue. Return a refusal of this bucket when the deadline has passed, or one of another bucket."""
         late = refusal or LimitRefusal(limit=charge.limit.id, retry_after_s=charge.limit.wait_s)
         line = self._lines.get(charge.key)
         if self._waiting >= _MAX_WAITING or (line is not None and len(line) >= MAX_LINE_LENGTH):
@@ -304,7 +305,9 @@ class WaitingBuckets:
         try:
             while True:
                 first = line[0] is turn
-                if not (first and pause == 0.0) and not await _woken(turn, deadline, pause if first else None):
+                if not (first and pause == 0.0) and not await _wait_for_wakeup(
+                    turn, deadline, pause if first else None
+                ):
                     return late
                 turn.clear()
                 if line[0] is not turn:
@@ -323,8 +326,8 @@ class WaitingBuckets:
                 del self._lines[charge.key]
 
 
-async def _woken(turn: asyncio.Event, deadline: float, pause: float | None) -> bool:
-    """Waits to be woken, or for a while; False when the deadline came first."""
+async def _wait_for_wakeup(turn: asyncio.Event, deadline: float, pause: float | None) -> bool:
+    """Wait for a wake-up, or for a pause; return False when the deadline came first."""
     now = asyncio.get_running_loop().time()
     if now >= deadline:
         return False
@@ -357,12 +360,12 @@ def _pause(refusal: LimitRefusal) -> float:
 
 
 MAX_DURATION_S = 3600.0
-"""How long one answer can hold calls up. Then one more is tried, and may say so again."""
-_SAME_WINDOW_S = 2.0  # whole seconds, rounded by the service
+"""Maximum seconds that one answer can delay calls. Then one more call is sent, and its answer may delay again."""
+_SAME_WINDOW_S = 2.0  # the service rounds to seconds
 
 
 class _Budget(Struct):
-    """`left` calls until `resets`; none at all until `resumes`. Times are the clock's monotonic ones."""
+    """Budget of `left` calls until `resets`; none until `resumes`. Times are the clock's monotonic ones."""
 
     left: float = math.inf
     resets: float = 0.0
@@ -370,15 +373,16 @@ class _Budget(Struct):
 
 
 class Upstreams:
-    """Budgets by source, as its answers told this process. They only ever hold up calls of their own source: the policy's limits are
-    counted elsewhere, and nothing that a system says changes those."""
+    """Budgets by source, from the answers that this process received. They only delay calls of their own source: the policy's limits are
+    counted separately, and no answer of a system changes those.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._budgets: dict[str, _Budget] = {}
 
     def take(self, source: str) -> float | None:
-        """Takes one call of the source's budget, or says in how many seconds there might be one. Without a budget every call passes."""
+        """Take one call of the source's budget, or return the seconds until there may be one. Without a budget every call passes."""
         budget = self._budgets.get(source)
         if budget is None:
             return None
@@ -394,9 +398,9 @@ class Upstreams:
         return None
 
     def hear(self, source: str, rates: Mapping[str, Json]) -> None:
-        """Heeds one answer: `{"retry_after_s", "remaining", "reset_s"}`, numbers not below 0, as far as it said them.
+        """Apply one answer: `{"retry_after_s", "remaining", "reset_s"}`, numbers not below 0, as far as present.
 
-        Of what is said of the same time, the least counts: answers overtake each other. A pause is never cut short.
+        For the same reset time the smallest number counts, because answers may arrive out of order. A pause is never shortened.
         """
         now = self._clock.monotonic()
         budget = self._budgets.get(source) or _Budget()

@@ -1,6 +1,6 @@
-"""The one connection to Redis: where it is, scripts run on it, and its time, which all who share it go by.
+"""Connection to Redis: its location, scripts on it, and its time, which is the common time of all users.
 
-Its client is imported when it is first used: that takes longer than reading the settings.
+The client library is imported at its first use, because that takes longer than reading the settings.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _logger = logging.getLogger(__name__)
 
 
 class RedisLink:
-    """Connection to Redis, made at the first request, and again when it was lost. `password` is asked at each connection, so it may be
-    rotated. No request is sent twice."""
+    """Connection to Redis, opened at the first request, and again after a loss. `password` is read at each connection, so it may be
+    rotated. No request is sent twice.
+    """
 
     place = "Redis"
 
@@ -47,11 +48,11 @@ class RedisLink:
         self._answered = SeldomLog(_logger)
         self._turn = asyncio.Lock()
         self._closed = False
-        self._ahead: float | None = None  # its time, less that of the event loop
+        self._ahead: float | None = None  # Redis's time minus the event loop's time
         self._asked = 0.0
 
     async def run(self, script: Script, argument: bytes) -> list[int]:
-        """The whole numbers that a script answers. Raises `LinkError` within twice `TIMEOUT_S`."""
+        """Run a script and return its integers. Raises `LinkError` within twice `TIMEOUT_S`."""
         answer = await self._ask(script, (), (argument,))
         if not isinstance(answer, list) or not all(isinstance(item, int) for item in answer):
             await self._drop()
@@ -63,11 +64,11 @@ class RedisLink:
         return await self._ask(script, (key,), arguments)
 
     async def now(self) -> float:
-        """Redis's own time in seconds since the epoch, which all who share it go by; asked for once a second, and counted on from there.
+        """Return Redis's own time in seconds since the epoch; requested once a second, and extrapolated in between.
 
-        It is ahead by at most what the answer took, and never behind: nothing that has expired is taken for valid.
+        It is ahead by at most the duration of the request, and never behind: an expired entry is never taken as valid.
 
-        Raises `StoreUnreachableError` where it was never heard.
+        Raises `StoreUnreachableError` if the time was never received.
         """
         here = asyncio.get_running_loop().time()
         if self._ahead is None or here - self._asked > _KNOWN_S:
@@ -107,12 +108,13 @@ class RedisLink:
             raise fault from None
 
     async def _ready(self) -> Any:
-        """The client, with a connection that has not ended: a request sent on a dead one might have been executed, so it could not be sent
-        again. Raises `StoreUnreachableError` for a closed link: nothing would close the new connection."""
+        """Return the client with a connection that is still open: a request on a dead one might have been executed, so it could not be
+        sent again. Raises `StoreUnreachableError` for a closed link, because the new connection would never be closed.
+        """
         if self._client is not None and self._has_ended():
             await self._drop()
         if self._client is None:
-            # The store of the password (Vault, a keyring) may take its time, and nobody else waits for that.
+            # The store of the password (Vault, a keyring) may be slow, and other work continues meanwhile.
             self._refuse_closed()
             client = self._connected(await asyncio.to_thread(self._password))
             try:
@@ -131,14 +133,14 @@ class RedisLink:
         self._hung_up.register(writer.get_extra_info("socket").fileno())
 
     def _has_ended(self) -> bool:
-        """True if the other end closed the connection, also where the event loop has not read that yet."""
+        """Return True if the other end closed the connection, even if the event loop has not read that yet."""
         if self._stream is None:
             return True
         reader, transport = self._stream
         return bool(reader.at_eof() or transport.is_closing() or self._hung_up.ended())
 
     async def close(self) -> None:
-        """Close the connection for good, also one that is being made. Later requests raise `StoreUnreachableError`."""
+        """Close the connection permanently, even during its creation. Later requests raise `StoreUnreachableError`."""
         self._closed = True
         await self._drop()
 
@@ -164,7 +166,7 @@ class RedisLink:
             password=password or None,
             socket_timeout=TIMEOUT_S,
             socket_connect_timeout=TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),  # what was sent may have been counted: nothing is sent twice
+            retry=Retry(NoBackoff(), 0),  # a sent request may have been executed: no request is sent twice
             single_connection_client=True,
             **tls,
         )
@@ -191,7 +193,7 @@ async def _evaluated(client: Any, script: Script, keys: tuple[str, ...], argumen
 
 
 def _digest(script: str) -> str:
-    """The name Redis has for a script (EVALSHA). It is no secret and protects nothing."""
+    """Return Redis's name of a script (EVALSHA). It is not secret and protects nothing."""
     found = _DIGESTS.get(script)
     if found is None:
         found = _DIGESTS[script] = sha1(script.encode(), usedforsecurity=False).hexdigest()
@@ -205,7 +207,7 @@ _EVERY_S = 10.0
 
 
 class RedisClock:
-    """This machine's clock, set by Redis's every ten seconds. Until Redis was heard it is this machine's own."""
+    """Clock of this machine, corrected by Redis's time every ten seconds. Before the first answer it is the machine's own."""
 
     def __init__(self, link: RedisLink, clock: Clock) -> None:
         self._link = link
@@ -213,24 +215,24 @@ class RedisClock:
         self._ahead = 0.0
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return self._clock.now() + self._ahead
 
     def monotonic(self) -> float:
-        """Seconds that never go back: this machine's."""
+        """Return monotonic seconds of this machine."""
         return self._clock.monotonic()
 
     async def set(self) -> None:
-        """Sets it by what Redis says. While that cannot be reached, it goes on from when it was."""
+        """Correct the clock by Redis's time. While that is unreachable, the last correction is used."""
         with contextlib.suppress(StoreUnreachableError):
             self._ahead = await self._link.now() - self._clock.now()
 
     async def run(self) -> None:
-        """Sets it again and again."""
+        """Correct the clock repeatedly."""
         while True:
             await asyncio.sleep(_EVERY_S)
             await self.set()
 
     async def close(self) -> None:
-        """Lets go of the connection."""
+        """Close the connection."""
         await self._link.close()

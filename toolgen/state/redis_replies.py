@@ -1,4 +1,4 @@
-"""Faults of a Redis client, sorted by what they mean: Redis cannot be used now, or it answered one request with an error."""
+"""Classification of the errors of a Redis client: Redis cannot be used now, or it answered one request with an error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolgen.state.count_connection import LinkError, ReplyError, StoreUnreachab
 __all__ = ["link_error"]
 
 OWN_CODE = "TOOLGEN"
-"""The code of errors that our own scripts answer; their text is fixed and quotes nothing."""
+"""Code of errors of our own scripts; their text is fixed and quotes nothing."""
 
 _UNUSABLE: Mapping[str, str] = MappingProxyType(
     {
@@ -34,7 +34,7 @@ _UNUSABLE: Mapping[str, str] = MappingProxyType(
         "DENIED": "its protected mode refuses this client; check its bind address and password",
     }
 )
-"""Codes by which Redis says that it takes no requests, or none of ours: nothing else that is asked would succeed."""
+"""Codes with which Redis refuses all requests, or all of ours."""
 
 _CODE_OF_CLASS: Mapping[str, str] = MappingProxyType(
     {
@@ -55,7 +55,7 @@ _CODE_OF_CLASS: Mapping[str, str] = MappingProxyType(
         "ExecAbortError": "EXECABORT",
     }
 )
-"""The client cuts the code from an error's text where it has a class for it. By name: the client is an optional dependency."""
+"""Error classes of the client that have no code in their text. By name: the client is an optional dependency."""
 
 # An error inside a script: up to Redis 6 within the text ("ERR Error running script (…): @user_script: 1: -OOM command not allowed …").
 _CODE = re.compile(r"(?:\A|: -)([A-Z]{2,20}) ")
@@ -90,7 +90,7 @@ def link_error(error: BaseException, place: str, *, connecting: bool = False) ->
 
 
 def _code_of(error: BaseException) -> str:
-    code = getattr(error, "status_code", None)  # since 8 of the client
+    code = getattr(error, "status_code", None)  # since version 8 of the client
     if code is None:
         code = _CODE_OF_CLASS.get(type(error).__name__)
     if code is not None and code != "ERR":

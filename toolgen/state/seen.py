@@ -1,4 +1,4 @@
-"""Archive for later look-up: the policies that were in force, with their content, and the last use of each key."""
+"""Archive of the policies that were in force, with their content, and of the last use of each key."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS policies (digest TEXT PRIMARY KEY, first REAL NOT NULL, last REAL NOT NULL, files TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS keys (id TEXT PRIMARY KEY, last REAL NOT NULL)
 """
-_MAX_POLICIES = 1000  # after which the texts that were in force the longest ago are forgotten
+_MAX_POLICIES = 1000  # number of stored policies; the least recent are removed first
 
 
 class SeenPolicy(Struct, frozen=True, kw_only=True):
-    """A policy that was in force: its digest, and when (seconds since the epoch) it came into force first and last."""
+    """Policy that was in force: its digest, and the times (seconds since the epoch) at which it first and last came into force."""
 
     digest: str
     first: float
@@ -30,15 +30,13 @@ class SeenPolicy(Struct, frozen=True, kw_only=True):
 
 
 class SeenPolicies:
-    """In a file that every process of a machine writes. Nothing secret is given to it."""
+    """Archive in a file that every process of a machine writes. It contains no secrets."""
 
     def __init__(self, path: Path) -> None:
-        self._file = SqliteFile(
-            path, kept="what policies said and when keys were used", schema=_SCHEMA, pragmas=LASTING
-        )
+        self._file = SqliteFile(path, kept="the archive of policies and uses of keys", schema=_SCHEMA, pragmas=LASTING)
 
     async def policy(self, digest: str, files: Mapping[str, Any], now: float) -> None:
-        """Notes that a policy came into force, and what its files say. Raises `StateError`, as all of this does."""
+        """Record a policy that came into force, with the content of its files. Raises `StateError`, like all methods."""
         text = json.dumps(files, ensure_ascii=False, default=str)
 
         def write(connection: sqlite3.Connection) -> None:
@@ -55,7 +53,7 @@ class SeenPolicies:
         await self._file.run(write)
 
     async def policies(self) -> tuple[SeenPolicy, ...]:
-        """The policies whose texts are kept, the one that came into force last first."""
+        """Return the policies with stored content, the most recent first."""
         found = await self._rows("SELECT digest, first, last FROM policies ORDER BY last DESC")
         return tuple(SeenPolicy(digest=digest, first=first, last=last) for digest, first, last in found)
 
@@ -65,17 +63,17 @@ class SeenPolicies:
         return json.loads(found[0][0]) if found else None
 
     async def used(self, keys: Iterable[str], now: float) -> None:
-        """Notes that keys, by the ids that people call them by, were used about now."""
+        """Record the use of keys, by their public ids, at about this time."""
         rows = [(key, now) for key in keys]
         statement = "INSERT INTO keys VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET last = max(last, excluded.last)"
         await self._file.run(lambda connection: connection.executemany(statement, rows))
 
     async def uses(self) -> Mapping[str, float]:
-        """Times at which keys were last used, by their ids."""
+        """Return the times of the last use of keys, by their ids."""
         return dict(await self._rows("SELECT id, last FROM keys"))
 
     async def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         await self._file.close()
 
     async def _rows(self, statement: str, *values: object) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Sessions of the console in a SQLite file: seen by every process of one machine, ended for all of them at once."""
+"""Sessions of the console in a SQLite file: visible to every process of one machine, ended for all of them at once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 __all__ = ["SESSIONS_EACH", "SignInAttempt", "SignInSession", "SignInSessions"]
 
 SESSIONS_EACH = 20
-"""How many sessions one principal may have; the one that was used least recently goes first."""
+"""Maximum sessions of one principal; the least recently used is removed first."""
 _MAX_COUNT = 5000
 _ATTEMPT_S = 600.0
-_SEEN_EVERY_S = 20.0  # a request sooner than this after another writes nothing
+_SEEN_EVERY_S = 20.0  # seconds after a write in which another request writes nothing
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (
   id BLOB PRIMARY KEY, principal TEXT NOT NULL, seen REAL NOT NULL, expires REAL NOT NULL, body BLOB NOT NULL
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY, expires REAL NOT NULL,
 
 
 class SignInSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Session of a person: who signed in and by what proof, the token of their forms, and when (seconds since the epoch)."""
+    """Session of a person: identity and kind of proof, the token of their forms, and times (seconds since the epoch)."""
 
     principal: PrincipalRef
     form_token: str
@@ -39,20 +39,20 @@ class SignInSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignInAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """Sign-in of a person who was sent to a provider, and what its answer has to fit."""
+    """Sign-in at a provider in progress, and the expected values of its answer."""
 
     state: str
     nonce: str
     verifier: str
     redirect: str
-    to: str = ""  # the page that was asked for
+    to: str = ""  # the requested page
 
 
 class SignInSessions:
-    """Both are looked up by the SHA-256 of what the browser holds, so that a reader of the file can be nobody.
+    """Sessions and sign-in attempts, found by the SHA-256 of the browser's token, so that a reader of the file cannot impersonate a person.
 
-    A session ends `idle_s` after its last request, and may be lost with the machine: people sign in again. Each method raises
-    `StateError` when the file cannot be read or written.
+    A session ends `idle_s` after its last request, and may be lost with the machine: people sign in again. Each method raises `StateError`
+    when the file cannot be read or written.
     """
 
     def __init__(self, path: Path, clock: Clock, *, idle_s: float) -> None:
@@ -61,7 +61,7 @@ class SignInSessions:
         self._file = SqliteFile(path, kept="sessions", schema=_SCHEMA, pragmas=LASTING)
 
     async def begin(self, session: SignInSession) -> str:
-        """Keeps a session, and returns what the browser is to show."""
+        """Store a session, and return the token for the browser."""
         token = secrets.token_urlsafe(32)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -81,7 +81,7 @@ class SignInSessions:
         return token
 
     async def of(self, token: str) -> SignInSession | None:
-        """The session a browser shows; None for one that ended, or never was."""
+        """Return the session of a token; None if it ended or never existed."""
         found = _digest(token)
 
         def work(connection: sqlite3.Connection) -> SignInSession | None:
@@ -95,25 +95,25 @@ class SignInSessions:
         return await self._file.run(work)
 
     async def seen(self, token: str) -> None:
-        """Counts a request of somebody who is there."""
+        """Record a request of an active session."""
         now = self._clock.now()
         update = "UPDATE sessions SET seen = ? WHERE id = ? AND seen < ?"
         await self._file.run(lambda connection: connection.execute(update, (now, _digest(token), now - _SEEN_EVERY_S)))
 
     async def end(self, token: str) -> None:
-        """Ends a session."""
+        """End a session."""
         await self._file.run(
             lambda connection: connection.execute("DELETE FROM sessions WHERE id = ?", (_digest(token),))
         )
 
     async def attempt(self, attempt: SignInAttempt) -> str:
-        """Keeps an attempt to sign in elsewhere for ten minutes, and returns what the browser is to show when it comes back."""
+        """Store a sign-in attempt for ten minutes, and return the token for the browser's return."""
         token = secrets.token_urlsafe(32)
 
         def work(connection: sqlite3.Connection) -> None:
             now = self._clock.now()
             self._forget(connection, now)
-            # Anybody can begin one: what nobody comes back for gives way, and locks nobody out.
+            # Anybody can start an attempt: unfinished ones are removed first, and cannot lock anybody out.
             newest = "SELECT id FROM attempts ORDER BY expires DESC LIMIT ?"
             connection.execute(f"DELETE FROM attempts WHERE id NOT IN ({newest})", (_MAX_COUNT - 1,))  # noqa: S608 - a constant
             row = (_digest(token), now + _ATTEMPT_S, msgspec.json.encode(attempt))
@@ -123,7 +123,7 @@ class SignInSessions:
         return token
 
     async def take(self, token: str) -> SignInAttempt | None:
-        """The attempt a browser comes back with, once."""
+        """Return the attempt of a returning browser, once."""
 
         def work(connection: sqlite3.Connection) -> SignInAttempt | None:
             row = connection.execute(
@@ -134,7 +134,7 @@ class SignInSessions:
         return await self._file.run(work)
 
     async def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         await self._file.close()
 
     def _forget(self, connection: sqlite3.Connection, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Buckets and ceilings that are the same for every process: whatever arrives while one batch is under way is the next one."""
+"""Buckets and limits shared by every process: requests that arrive during one batch form the next one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["SharedBuckets"]
 _logger = logging.getLogger(__name__)
 
 _SCRIPT = Script.named("buckets", "epoch")
-_RETRY_S = 0.5  # after a fault nothing is asked for so long, and no call waits for a timeout
+_RETRY_S = 0.5  # seconds after a fault without requests, so that no call waits for a timeout
 _MAX_BATCH = 256
 _MAX_KEY_LENGTH = 512
 
 
 class _PendingCharges(Struct):
-    """Charges of one call that wait for an answer."""
+    """Charges of one call, waiting for an answer."""
 
     lease: str
     charges: Sequence[Charge]
@@ -40,11 +40,11 @@ class _PendingCharges(Struct):
 
 
 class SharedBuckets:
-    """Counts at the other end of a link, by its clock. While that cannot be reached, calls are refused, unless every limit they draw on
-    says `on_failure: share`: then this process lets through what would be its part if all processes last seen alive had the same.
+    """Counts at the other end of a link, by its clock. While that is unreachable, calls are refused, unless all of their limits have
+    `on_failure: share`: then this process grants its equal share among the processes last seen alive.
 
-    `changed` is told when it is lost (False) and found again (True). A process that ended without a word gives its places in flight
-    back after `lease_s` at the latest.
+    `changed` is called with False when the link is lost and with True when it is back. A process that ended without notice returns its
+    places in flight after `lease_s` at the latest.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class SharedBuckets:
     ) -> None:
         self._background = background or Background()
         self._watch = watch
-        self._epoch = ""  # in which the calls in flight were last named
+        self._epoch = ""  # time at which the calls in flight were last listed
         self._link = link
         self._clock = clock
         self._changed = changed
         self._lease_s = lease_s
         self._process = secrets.token_hex(8)
         self._made = 0
-        self._processes = 0  # that lived when it was last asked
+        self._processes = 0  # processes alive at the last request
         self._share = MemoryBuckets(clock)
         self._asked: deque[_PendingCharges] = deque()
         self._leases: dict[str, tuple[Key, ...]] = {}
@@ -87,7 +87,7 @@ class SharedBuckets:
         if self._beating is None:
             self._beating = self._background.start(f"the count of limits in {self._link.place}", self._beat)
         if not self._reachable and self._clock.monotonic() < self._down_until:
-            return self._alone(charges)
+            return self._decide_alone(charges)
         self._made += 1
         asked = _PendingCharges(f"{self._process}:{self._made}", charges, asyncio.get_running_loop().create_future())
         self._asked.append(asked)
@@ -96,11 +96,11 @@ class SharedBuckets:
             return await asked.answer
         except asyncio.CancelledError:
             if asked.answer.done() and not asked.answer.cancelled() and isinstance(hold := asked.answer.result(), Hold):
-                self.release(hold)  # granted in the moment in which the caller left
+                self.release(hold)  # granted while the caller was cancelled
             raise
 
     def take_now(self, charges: Sequence[Charge]) -> bool:
-        """Return False unless there is nothing to take: the other end of the link has to be asked."""
+        """Return False unless there is nothing to take: the other end of the link must be asked."""
         return not charges
 
     def release(self, hold: Hold) -> None:
@@ -126,7 +126,7 @@ class SharedBuckets:
         return [(tokens / 1000, flying) for tokens, flying in zip(answer[1::2], answer[2::2], strict=True)]
 
     async def close(self) -> None:
-        """Sends what was released, and closes the connection."""
+        """Send the pending releases, and close the connection."""
         if self._beating is not None:
             await cancel(self._beating)
         if self._sending is not None:
@@ -138,9 +138,9 @@ class SharedBuckets:
             self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
-        """Send what was asked in one turn of the loop as one batch, and what is asked meanwhile as the next.
+        """Send the requests of one turn of the loop as one batch, and later requests as the next.
 
-        Who left before it went is not asked for: it would take a place from the call behind it.
+        A caller that was cancelled before the batch is left out: it would take a place from the call behind it.
         """
         while self._asked or self._released:
             batch = [self._asked.popleft() for _ in range(min(len(self._asked), _MAX_BATCH))]
@@ -166,15 +166,15 @@ class SharedBuckets:
         try:
             answer = await self._link.run(_SCRIPT, msgspec.json.encode(given))
             if len(answer) != 1 + 2 * len(batch) or not _fits(batch, answer[1::2]):
-                raise StoreUnreachableError("it answers something else than was asked")
+                raise StoreUnreachableError("its answer does not match the request")
         except LinkError as error:
             if beat or isinstance(
                 error, StoreUnreachableError
-            ):  # else these calls alone are refused, and the link has logged why
+            ):  # else only these calls are refused, and the link has logged the reason
                 self._lost(str(error))
             for asked in batch:
                 if not asked.answer.done():
-                    asked.answer.set_result(self._alone(asked.charges))
+                    asked.answer.set_result(self._decide_alone(asked.charges))
             return
         except asyncio.CancelledError:
             for asked in batch:
@@ -198,10 +198,10 @@ class SharedBuckets:
         if not asked.answer.done():
             asked.answer.set_result(result)
         elif isinstance(result, Hold):
-            self.release(result)  # the caller left while it was counted
+            self.release(result)  # the caller was cancelled during the request
 
     async def _beat(self) -> None:
-        """Says that this process and its calls in flight live, and finds out when the count is back, also while nobody calls."""
+        """Send heartbeats of this process and its calls in flight, and detect the return of the counting store even without calls."""
         due = 0.0
         while True:
             await asyncio.sleep(min(_RETRY_S, self._lease_s / 4))
@@ -227,7 +227,7 @@ class SharedBuckets:
             _logger.warning("%s, where limits are counted, can be used again", self._link.place)
             self._changed(True)
 
-    def _alone(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
+    def _decide_alone(self, charges: Sequence[Charge]) -> Hold | LimitRefusal:
         """Decide a call while the counting store is unreachable."""
         strict = [charge.limit.id for charge in charges if charge.limit.on_failure != "share"]
         if strict or not self._processes:
@@ -245,7 +245,7 @@ class SharedBuckets:
 
 
 class _ShareTerms(Struct, frozen=True):
-    """A limit's terms for one of several processes."""
+    """Terms of a limit for one of several processes."""
 
     id: str
     per_second: float
@@ -256,7 +256,7 @@ class _ShareTerms(Struct, frozen=True):
 
 
 class _Share:
-    """A charge on one process's part of a bucket; a ceiling is parted in whole places."""
+    """Charge on one process's share of a bucket; a limit of calls in flight is divided in whole places."""
 
     __slots__ = ("cost", "key", "limit")
 
@@ -285,7 +285,7 @@ def _written(charge: Charge) -> tuple[str, float, float, float, int]:
 
 @lru_cache(maxsize=4096)
 def _text(key: Key) -> str:
-    """A key as text that no other key has; a long one by its digest."""
+    """Return a key as unique text; a long one by its digest."""
     text = json.dumps(key, separators=(",", ":"))
     if len(text) <= _MAX_KEY_LENGTH:
         return text

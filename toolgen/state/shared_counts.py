@@ -1,7 +1,7 @@
-"""The counts of several workers of one host, held by the process above them: one for all, exact, and in nobody's file.
+"""Counts of several workers of one host, held by the process above them: one count for all, exact, and without a file.
 
-Workers are at the other ends of socket pairs, which have no name that anybody else could connect to. What a worker had in flight has
-ended when its connection has, so that one that is killed locks nothing and loses nothing that the others count.
+Workers connect by socket pairs, which have no name that others could connect to. The calls in flight of a worker end with its connection,
+so that a killed worker blocks nothing and affects no other count.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Answer: TypeAlias = list[int | bytes | None]
 
 
 class _ScriptStep(msgspec.Struct, frozen=True, array_like=True):
-    """A step of a script, by its name, with what it is given."""
+    """Step of a script, by its name, with its arguments."""
 
     number: int
     script: Literal["buckets", "history", "turns"]
@@ -65,7 +65,7 @@ class _Steps(msgspec.Struct, frozen=True):
 
 
 class _Terms(Struct, frozen=True):
-    """A limit of one charge, called by the charge's place."""
+    """Limit of one charge, numbered by the charge's position."""
 
     id: str
     per_second: float
@@ -91,32 +91,32 @@ class CountServer:
         self.workers: set[_Worker] = set()
 
     async def connect(self) -> socket.socket:
-        """A worker's end of a connection; this process closes it once the worker has it."""
+        """Return a worker's end of a connection; this process closes it once the worker has it."""
         ours, theirs = socket.socketpair()
         worker = _Worker(self)
         await asyncio.get_running_loop().create_unix_connection(lambda: worker.frames, sock=ours)
         return theirs
 
     async def close(self) -> None:
-        """Ends every connection."""
+        """Close every connection."""
         for worker in tuple(self.workers):
             worker.frames.abort()
             await worker.ended.wait()
 
 
 class _Worker:
-    """The connection of one worker, and what it has in flight."""
+    """Connection of one worker, and its calls in flight."""
 
     def __init__(self, server: CountServer) -> None:
         self._server = server
         self._leases: dict[str, Hold] = {}
-        self._unheard: set[str] = set()  # leases that it did not name when it last named those it has
+        self._unheard: set[str] = set()  # leases missing in the worker's last list
         self._turn_leases: dict[tuple[str, str], list[MemoryTurnLease]] = {}
         self.ended = asyncio.Event()
-        self.frames: Frames[_ScriptStep] = Frames(_ScriptStep, self._heard, self._lost)
+        self.frames: Frames[_ScriptStep] = Frames(_ScriptStep, self._handle_message, self._lost)
         server.workers.add(self)
 
-    def _heard(self, asked: _ScriptStep) -> None:
+    def _handle_message(self, asked: _ScriptStep) -> None:
         value: _Answer | None = None
         try:
             match asked.script:
@@ -127,11 +127,11 @@ class _Worker:
                 case "history":
                     value = self._server.boxes.replace(asked.arguments[3:])
         except (ValueError, LookupError, ArithmeticError, msgspec.MsgspecError):
-            value = None  # the caller takes it for no answer
+            value = None  # the caller takes it as no answer
         self.frames.send(_Told(asked.number, value))
 
     def _count(self, given: _Batch) -> _Answer:
-        """`buckets.lua`. A lease that its worker twice did not name is one whose answer it gave up waiting for."""
+        """Run `buckets.lua`. A lease missing in two lists of its worker is one whose answer the worker gave up."""
         for _, lease in given.releases:
             self._release(lease)
         if given.beat:
@@ -165,7 +165,7 @@ class _Worker:
             self._server.buckets.release(hold)
 
     def _turn(self, given: _Steps) -> _Answer:
-        """`turns.lua`. What stays needs no word: its worker's connection says it."""
+        """Run `turns.lua`. Turns in progress need no message, because the worker's connection shows that it lives."""
         self._server.turns.limit = given.limit
         answer: _Answer = []
         for what, name, lease, who in given.steps:
@@ -209,14 +209,14 @@ class _CacheEntry(Struct):
 
 
 class _Boxes:
-    """Histories, sealed by the workers. A party may push out its own sessions alone; of what was pushed out, that is remembered."""
+    """Histories, encrypted by the workers. A principal can evict only its own sessions; an evicted one is remembered as such."""
 
     def __init__(self) -> None:
         self._shelves: OrderedDict[str, _CacheEntry] = OrderedDict()
         self._forgotten: BloomFilter | None = None
 
     def replace(self, arguments: Sequence[bytes]) -> _Answer:
-        """`history.lua`, of what follows its time to live and its epoch: four for each name."""
+        """Run `history.lua` without its time to live and epoch: four arguments for each name."""
         rows = [
             (name.decode(), known.decode(), version.decode(), box)
             for name, known, version, box in zip(*(arguments[at::4] for at in range(4)), strict=True)
@@ -263,8 +263,7 @@ class _Boxes:
 
 
 class CountClient:
-    """The one connection of a worker, over the socket with this descriptor, which it takes over. All that counts shares it; once it is
-    lost, nothing is counted any more, and nothing that would have to be counted is let through."""
+    """Connection of a worker over the socket with this descriptor. All counts share it; once it is lost, calls with a limit are refused."""
 
     place = "the process above the workers"
     prefix = "toolgen"
@@ -273,12 +272,12 @@ class CountClient:
         self._socket = socket.socket(fileno=descriptor)
         self._socket.set_inheritable(False)
         self._opening = asyncio.Lock()
-        self._frames: Frames[_Told] = Frames(_Told, self._heard, self._lost)
+        self._frames: Frames[_Told] = Frames(_Told, self._handle_message, self._lost)
         self._number = 0
         self._asked: dict[int, asyncio.Future[list[int | bytes | None]]] = {}
 
     async def run(self, script: Script, argument: bytes) -> list[int]:
-        """The whole numbers that a script answers. Raises `StoreUnreachableError`."""
+        """Run a script and return its integers. Raises `StoreUnreachableError`."""
         answer: list[int] = await self.ask(script, "", argument)
         if not all(isinstance(item, int) for item in answer):
             raise StoreUnreachableError("TypeError")
@@ -304,10 +303,10 @@ class CountClient:
             del self._asked[number]
 
     async def close(self) -> None:
-        """Nothing: the other workers may have something to say yet."""
+        """Do nothing, because other users of the connection may still need it."""
 
     def end(self) -> None:
-        """Ends the connection: what this worker has in flight has ended."""
+        """Close the connection: the calls in flight of this worker have ended."""
         if self._frames.transport is None:
             self._socket.close()
         else:
@@ -318,12 +317,12 @@ class CountClient:
             if self._frames.transport is None:
                 await asyncio.get_running_loop().create_unix_connection(lambda: self._frames, sock=self._socket)
 
-    def _heard(self, said: _Told) -> None:
+    def _handle_message(self, said: _Told) -> None:
         answer = self._asked.get(said.number)
         if answer is None or answer.done():
             return
         if said.value is None:
-            answer.set_exception(StoreUnreachableError("it does not understand what is asked"))
+            answer.set_exception(StoreUnreachableError("it does not understand the request"))
         else:
             answer.set_result(said.value)
 

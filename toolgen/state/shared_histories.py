@@ -1,4 +1,6 @@
-"""Histories that several processes share: calls of one worker are seen by all others before they decide the next call of that principal."""
+"""Histories that several processes share: the calls of one worker are visible to all others before they decide the next call of that
+principal.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.count_connection import Link, LinkError, Script, StoreUnreachableError
 from toolgen.state.encryption import Seal
 from toolgen.state.history import HistoryView, UsageHistory, exact
-from toolgen.state.history_bytes import StoredHistory, read, written
+from toolgen.state.history_bytes import StoredHistory, encoded, read
 from toolgen.state.store_watch import StoreWatch
 
 __all__ = ["OptimisticTransaction", "SharedHistories"]
@@ -30,24 +32,25 @@ _KEPT_MS = str(48 * 3600 * 1000)
 _MAX_CACHED = 4_096
 _RETRY_S = 0.5
 _LOOK_S = 1.0
-_UNKNOWN = "?"  # a version that nothing has
+_UNKNOWN = "?"  # a version that no history has
 FORGOTTEN = "0-forgotten"
-"""The version of a ledger that was there, and had to make room."""
+"""Version of an evicted history."""
 
 _Whose: TypeAlias = tuple[tuple[str, ...], str]
-"""The parties of a call, in order, and its session, "" for none."""
+"""Principals of a call, in order, and its session, "" for none."""
 
 
 class OptimisticTransaction:
-    """The histories of a call's parties while it is decided. What was read may be old: `commit` tells."""
+    """Histories of a call's principals during its decision. They may be outdated: `commit` detects that."""
 
     def __init__(self, histories: SharedHistories, whose: _Whose) -> None:
         self._histories = histories
         self._whose = whose
 
     async def commit(self) -> bool:
-        """Writes what was begun. False where another worker was quicker: nothing was written, what it left is known by now, and the call
-        has to be decided again. Raises `StateError` where nobody can say: then the call must not be made."""
+        """Write the started calls. Return False if another worker was faster: nothing was written, its state is now known, and the call
+        must be decided again. Raises `StateError` if the result is unknown: then the call must not be made.
+        """
         return await self._histories.write(self._whose)
 
 
@@ -69,28 +72,29 @@ class SharedHistories:
         self._watch = watch
         self._root = f"{link.prefix}:history"
         self._kept: OrderedDict[str, StoredHistory] = OrderedDict()
-        self._calls: dict[str, tuple[_Whose, str]] = {}  # and the name of its flight: a call that waited flies twice
-        self._begun: dict[_Whose, set[str]] = {}  # in the turn that is under way
-        self._ended: dict[_Whose, dict[str, str]] = {}  # until it is known to be written
+        self._calls: dict[str, tuple[_Whose, str]] = {}  # with the entry's name: a call that waited is counted twice
+        self._begun: dict[_Whose, set[str]] = {}  # in the current transaction
+        self._ended: dict[_Whose, dict[str, str]] = {}  # until the write is confirmed
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         self._under_way: dict[str, _Whose] = {}
         self._settling: dict[_Whose, asyncio.Task[None]] = {}
         self._fault = ""
-        self._heard = -math.inf  # when its place last answered or did not, by the time of the event loop
+        self._heard = -math.inf  # time of the store's last answer or failure, by the event loop's clock
         self._looking: asyncio.Task[None] | None = None
 
     def fault(self) -> str:
-        """Why every turn would fail now; "" while the store answers. Each call of this asks the store in the background, at most once a
-        second, so the answer is as old as the call before it."""
+        """Reason why every transaction would fail now; "" while the store answers. Each call queries the store in the background, at
+        most once a second, so the answer is as old as the previous call.
+        """
         old = asyncio.get_running_loop().time() - self._heard >= _LOOK_S
         if old and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._probe())
         return self._fault
 
-    async def _look(self) -> None:
+    async def _probe(self) -> None:
         try:
             self._seal()
-            await self._link.ask(_SCRIPT, self._root, _KEPT_MS, self._epoch())  # about no history
+            await self._link.ask(_SCRIPT, self._root, _KEPT_MS, self._epoch())  # a query about no history
         except (StateError, LinkError) as error:
             self._answered(error)
         else:
@@ -105,11 +109,11 @@ class SharedHistories:
 
     @asynccontextmanager
     async def turn(self, parties: Iterable[str], session: str) -> AsyncIterator[OptimisticTransaction]:
-        """The turn of a call of these parties. What ended meanwhile is settled with it."""
+        """Run a transaction for a call of these principals. Calls that ended meanwhile are settled in it."""
         whose = (tuple(sorted(set(parties))), session)
         async with AsyncExitStack() as locks:
-            for party in whose[0]:  # always in this order: two turns never wait for each other
-                await locks.enter_async_context(self._alone(party))
+            for party in whose[0]:  # always in this order, so that two transactions never deadlock
+                await locks.enter_async_context(self._exclusive(party))
             self._under_way.update(dict.fromkeys(whose[0], whose))
             try:
                 self._settle(whose)
@@ -118,8 +122,8 @@ class SharedHistories:
                 self._begun.pop(whose, None)
 
     @asynccontextmanager
-    async def _alone(self, party: str) -> AsyncIterator[None]:
-        """Waits until no other turn of this process is this party's."""
+    async def _exclusive(self, party: str) -> AsyncIterator[None]:
+        """Wait until this process has no other transaction of this principal."""
         lock, users = self._turns.get(party) or (asyncio.Lock(), 0)
         self._turns[party] = (lock, users + 1)
         try:
@@ -142,7 +146,7 @@ class SharedHistories:
     def begin(
         self, call: str, principal: str, session: str, tool: str, numbers: Mapping[str, object], labels: Iterable[str]
     ) -> None:
-        """Counts a call of one party, in its turn; again for the others, and for each further tool that stands in it."""
+        """Count a call for one principal, in its transaction; repeat for the others, and for each further tool inside it."""
         now, whose = self._clock.now(), self._under_way[principal]
         told = {name: exact(value) for name, value in numbers.items()}
         if call not in self._calls:
@@ -155,7 +159,7 @@ class SharedHistories:
             kept.changed = True
 
     def label(self, principal: str, session: str, labels: Iterable[str]) -> None:
-        """Sets labels of one party and of its session, in its turn; again for the others."""
+        """Set labels of one principal and of its session, in its transaction; repeat for the others."""
         told = tuple(labels)
         for name in _names(((principal,), session)):
             kept = self._known(name)
@@ -167,17 +171,17 @@ class SharedHistories:
         return call in self._calls
 
     def end(self, call: str, outcome: str) -> None:
-        """Settles a call; that is written soon, at the latest with the next call of its principal and session."""
+        """Record the outcome of a call; it is written soon, at the latest with the next call of its principal and session."""
         found = self._calls.pop(call, None)
         if found is None:
             return
         whose, flight = found
         self._ended.setdefault(whose, {})[flight] = outcome
         if whose not in self._settling:
-            self._settling[whose] = asyncio.create_task(self._settled(whose))
+            self._settling[whose] = asyncio.create_task(self._write_outcomes(whose))
 
     async def close(self) -> None:
-        """Writes what ended, if it is taken, and lets go."""
+        """Write the recorded outcomes if possible, and close."""
         if self._looking is not None:
             await cancel(self._looking)
         tasks = list(self._settling.values())
@@ -187,7 +191,7 @@ class SharedHistories:
         await self._link.close()
 
     async def write(self, whose: _Whose) -> bool:
-        """`OptimisticTransaction.commit`."""
+        """Write a transaction (`OptimisticTransaction.commit`)."""
         seal, names, settled = self._seal(), _names(whose), tuple(self._ended.get(whose, ()))
         arguments: list[str | bytes] = [_KEPT_MS, self._epoch()]
         versions: dict[str, str] = {}
@@ -195,14 +199,14 @@ class SharedHistories:
             kept = self._known(name)
             box = b""
             if kept.changed:
-                # The second half: where Redis was set back, two workers may count to the same number on different ways.
+                # The second half: if Redis was set back, two workers may reach the same number with different histories.
                 versions[name] = f"{_count(kept.version) + 1}-{secrets.token_hex(6)}"
-                box = seal.close(written(kept, self._clock.now()), _about(name, versions[name]))
+                box = seal.close(encoded(kept, self._clock.now()), _about(name, versions[name]))
             arguments += [name, _UNKNOWN if kept.unsure else kept.version, versions.get(name, ""), box]
         try:
             answer = await self._link.ask(_SCRIPT, self._root, *arguments)
         except BaseException as error:
-            for name in names:  # whether it was written, nobody knows
+            for name in names:  # the result of the write is unknown
                 self._kept[name].unsure = True
             if isinstance(error, StoreUnreachableError):
                 self._answered(error)
@@ -215,10 +219,10 @@ class SharedHistories:
         self._answered(None)
         try:
             if answer[0] != 1:
-                self._overtaken(seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))
+                self._merged_with_store(seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))
                 return False
-        except (TypeError, ValueError, LookupError, AttributeError) as error:  # whatever somebody put there
-            raise StateError("what is said to have been called before is not what is written there") from error
+        except (TypeError, ValueError, LookupError, AttributeError) as error:  # foreign data
+            raise StateError("the stored history of calls is not valid") from error
         for name, version in versions.items():
             kept = self._known(name)
             kept.version, kept.changed = version, False
@@ -229,8 +233,8 @@ class SharedHistories:
         self._begun.pop(whose, None)
         return True
 
-    def _overtaken(self, seal: Seal, whose: _Whose, found: Iterable[tuple[str, bytes, bytes | None]]) -> None:
-        """Takes what is kept in place of what was known, with what ended here settled in it again."""
+    def _merged_with_store(self, seal: Seal, whose: _Whose, found: Iterable[tuple[str, bytes, bytes | None]]) -> None:
+        """Return the stored history with the outcomes of this process applied again."""
         for name, version, box in found:
             self._kept[name] = self._fresh(seal, name, version.decode(), box)
         for call in self._begun.pop(whose, ()):
@@ -257,8 +261,8 @@ class SharedHistories:
                     kept.ledger.end(entry, outcome)
                     kept.changed = True
 
-    async def _settled(self, whose: _Whose) -> None:
-        """Writes what ended until it is written."""
+    async def _write_outcomes(self, whose: _Whose) -> None:
+        """Write the recorded outcomes until it succeeds."""
         try:
             while self._ended.get(whose):
                 try:
@@ -286,7 +290,7 @@ class SharedHistories:
 
 
 def _names(whose: _Whose) -> tuple[str, ...]:
-    """The ledgers a call is counted in: those of each party, of all its calls and then of the session."""
+    """Return the names of the histories of a call: of each principal, for all its calls and then for the session."""
     found, (parties, session) = [], whose
     for party in parties:
         who = _digest(party)

@@ -1,4 +1,4 @@
-"""A SQLite file of the gateway's own: seen by every process of one machine, readable by its owner alone."""
+"""SQLite file of the gateway: visible to every process of one machine, readable only by its owner."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 _BUSY_S = 5.0
 
 DURABLE = ("PRAGMA synchronous = FULL", "PRAGMA secure_delete = ON")
-"""What is written is on the disk before anybody is told, and what is removed is overwritten."""
+"""Settings for durable data: it is on the disk before a call returns, and removed data is overwritten."""
 LASTING = ("PRAGMA synchronous = OFF",)
-"""For what may be lost when the machine goes down; it outlives the process all the same."""
+"""Settings for data that may be lost with the machine, but not with the process."""
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """A copy of a file that others may be writing, as it is at one moment. Raises `StateError`."""
+    """Copy a file that others may be writing, in its state of one moment. Raises `StateError`."""
     os.close(open_descriptor(target, "RDWR", "CREAT", "EXCL"))
     try:
         location = f"{source.absolute().as_uri()}?mode=ro"
@@ -43,10 +43,10 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 class SqliteFile:
-    """Made, with mode 0600, by the first `run`. One thread speaks to SQLite, so that a slow disk holds up nobody else.
+    """SQLite file, created with mode 0600 by the first `run`. One thread uses SQLite, so that a slow disk blocks nothing else.
 
-    `kept` says in errors what is kept in it; `pragmas` and `schema` are said to every new connection. `logs` is for a file that is written
-    with every call: changes go into a log beside it first (https://sqlite.org/wal.html), with one sync in place of three.
+    `kept` is the name of its data in errors; `pragmas` and `schema` are executed on every new connection. `logs` is for a file that is
+    written with every call: changes go into a write-ahead log first (https://sqlite.org/wal.html), with one sync instead of three.
     """
 
     def __init__(self, path: Path, *, kept: str, schema: str, pragmas: tuple[str, ...], logs: bool = False) -> None:
@@ -60,7 +60,7 @@ class SqliteFile:
         self._writes: deque[tuple[Callable[[sqlite3.Connection], Any], asyncio.Future[Any]]] = deque()
         self._writing = False
         self.opened = 0
-        """How many connections were made: another one sees the file again."""
+        """Number of connections so far: a new one means that the file was opened again."""
 
     def __bool__(self) -> bool:
         """Return True if there is a file to read."""
@@ -68,7 +68,7 @@ class SqliteFile:
 
     @property
     def unchanged(self) -> bool:
-        """True if the file is the one that is open."""
+        """Return True if the file is the one that is open."""
         with suppress(OSError):
             return self._connection is not None and os.stat(self._path).st_ino == self._inode
         return False
@@ -91,7 +91,7 @@ class SqliteFile:
         return found
 
     def _write_all(self) -> None:
-        """Writes what is to be written by now, and tells who waits for it."""
+        """Write all waiting changes, and complete their futures."""
         self._writing = False
         asked = []
         with suppress(IndexError):
@@ -112,7 +112,7 @@ class SqliteFile:
             return error
 
     async def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
         self._thread.shutdown()
 
@@ -126,7 +126,7 @@ class SqliteFile:
             raise kind(f"{self._kept} cannot be kept: {reason}", where=str(self._path)) from error
 
     def _current(self) -> sqlite3.Connection:
-        """The connection, made again where the file was replaced: what nobody else can see is kept for nobody."""
+        """Return the connection, reopened if the file was replaced: data in a removed file would be lost."""
         if self._connection is not None:
             if self.unchanged:
                 return self._connection
@@ -141,7 +141,8 @@ class SqliteFile:
         try:
             connection.executescript(self._script)
             if self._logs:
-                with suppress(sqlite3.OperationalError):  # others have it open: the next one who is alone changes it
+                # other processes have it open: a later process that is alone changes the mode
+                with suppress(sqlite3.OperationalError):
                     connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.Error:
             connection.close()
@@ -158,7 +159,7 @@ class SqliteFile:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing, and nobody else's in between."""
+    """Run a block as one exclusive transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

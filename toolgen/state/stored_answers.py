@@ -1,4 +1,4 @@
-"""Answers that are kept for a while, within bounds: long ones on disk for their callers, and a cache of results in memory."""
+"""Stored answers, within limits: long ones on disk for their callers, and a cache of results in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["EACH", "EXPIRES_S", "KEY_BYTES", "TOTAL", "Flight", "Results", "Stor
 EXPIRES_S = 900.0
 EACH = 16 * 1024 * 1024
 TOTAL = 256 * 1024 * 1024
-"""How many bytes are kept for one principal, and for all of them. The oldest go first."""
+"""Maximum bytes for one principal, and for all of them. The oldest answers are removed first."""
 
 KEY_BYTES = 48
 _ID, _NONCE = 16, 12
@@ -35,10 +35,10 @@ CREATE TABLE IF NOT EXISTS answers (
 
 
 class StoredAnswers:
-    """A SQLite file, made when the first answer is kept. What a crash loses of it, the agent asks for again.
+    """Answers in a SQLite file, created with the first answer. An agent requests an answer again that was lost in a crash.
 
-    Each answer is encrypted (AES-256-GCM) under a key of its own, which is given to the caller and not kept, and bound to what the caller
-    must say again: the file alone opens nothing, and neither does the key in the hands of somebody else.
+    Each answer is encrypted (AES-256-GCM) with its own key, which only the caller has, and bound to values that the caller must repeat:
+    neither the file alone nor the key in other hands opens it.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -47,9 +47,9 @@ class StoredAnswers:
         self._file = SqliteFile(path, kept="long answers", schema=_SCHEMA, pragmas=pragmas)
 
     async def put(self, body: bytes, *, owner: str, bound: bytes) -> bytes:
-        """Keeps an answer, and returns its key. Raises `StateError`, also for one that is longer than anybody may keep."""
+        """Store an answer, and return its key. Raises `StateError`, also for an answer over the limit of a principal."""
         if len(body) > EACH:
-            raise StateError("an answer is longer than is kept for anybody")
+            raise StateError("an answer exceeds the storage limit of a principal")
         name, key = secrets.token_bytes(_ID), AESGCM.generate_key(256)
         expires = self._clock.now() + EXPIRES_S
 
@@ -68,7 +68,7 @@ class StoredAnswers:
         return name + key
 
     async def get(self, key: bytes, *, bound: bytes) -> bytes | None:
-        """The answer of a key; None for one that expired, was never given out, or was given to somebody else or for something else."""
+        """Return the answer of a key; None if it expired, never existed, or belongs to another caller or request."""
         if len(key) != KEY_BYTES or not self._file:
             return None
         name = key[:_ID]
@@ -86,12 +86,12 @@ class StoredAnswers:
         return await self._file.run(work)
 
     async def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         await self._file.close()
 
 
 def _make_room(connection: sqlite3.Connection, owner: str | None, most: int) -> None:
-    """Lets the oldest go until what is left of this owner, or of everybody, is at most so many bytes."""
+    """Remove the oldest answers until this owner, or all owners, have at most this many bytes."""
     total = connection.execute(
         "SELECT coalesce(sum(size), 0) FROM answers WHERE ?1 IS NULL OR owner = ?1", (owner,)
     ).fetchone()[0]
@@ -108,14 +108,15 @@ def _make_room(connection: sqlite3.Connection, owner: str | None, most: int) -> 
 
 
 CAPACITY = 32 * 1024 * 1024
-_OVERHEAD = 600  # of an entry besides its body: measured, rounded up
+_OVERHEAD = 600  # bytes of an entry in addition to its body: measured, rounded up
 _UNSHARED_S = 10.0
 _MAX_UNSHARED = 4096
 
 
 class StoredAnswer(Struct, frozen=True, kw_only=True):
-    """A cached answer: its data as JSON with the place of the system's own data, its `Link` header, when it was made, until when it is
-    fresh, and until when it may be used on errors (monotonic times)."""
+    """Cached answer: its data as JSON with the place of the system's own data, its `Link` header, its time, its end of freshness, and
+    the end of its use on errors (monotonic times).
+    """
 
     body: bytes
     next_cursor: str
@@ -131,8 +132,9 @@ class StoredAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Flight:
-    """A question that is being asked. `found` becomes what may be shared of its answer, or None; then each who waited asks for itself,
-    as many at a time as there are `places`."""
+    """Request in progress. `found` becomes the shareable part of its answer, or None; then each waiting call sends its own request, at
+    most `places` at a time.
+    """
 
     __slots__ = ("found", "places")
 
@@ -142,7 +144,7 @@ class Flight:
 
 
 class Results:
-    """By a key that says all there is to say about who asked what, under which policy. `flights` are those being fetched now."""
+    """Cached answers by a key of the complete request, caller and policy. `flights` are requests in progress."""
 
     def __init__(self, clock: Clock, capacity: int = CAPACITY) -> None:
         self._clock = clock
@@ -165,7 +167,7 @@ class Results:
         return kept
 
     def put(self, key: bytes, kept: StoredAnswer) -> None:
-        """Keeps an answer, in place of others that were not asked for in longer; not one that would take an eighth of all the room."""
+        """Store an answer, in place of the least recently used ones; not an answer larger than an eighth of the cache."""
         self.drop(key)
         size = _size(kept)
         if size > self._capacity // 8:
@@ -176,13 +178,13 @@ class Results:
             self.drop(next(iter(self._kept)))
 
     def drop(self, key: bytes) -> None:
-        """Forgets an answer."""
+        """Remove an answer."""
         kept = self._kept.pop(key, None)
         if kept is not None:
             self.size -= _size(kept)
 
     def set_apart(self, key: bytes) -> None:
-        """Says that answers to this may not be shared, so that for a while nobody waits for another's."""
+        """Record that answers for this key cannot be shared, so that for a while calls do not wait for each other."""
         self._unshared[key] = self._clock.monotonic() + _UNSHARED_S
         self._unshared.move_to_end(key)
         if len(self._unshared) > _MAX_UNSHARED:
@@ -197,11 +199,11 @@ class Results:
         return False
 
     def writes(self, source: str) -> int:
-        """Number of writes of the source, as far as this process knows: what was read before is not what would be read now."""
+        """Return the number of writes of the source known to this process: answers from before a write are outdated."""
         return self._writes.get(source, 0)
 
     def wrote(self, source: str) -> None:
-        """Says that a write of the source begins, or ended."""
+        """Record the start or the end of a write of the source."""
         self._writes[source] = self._writes.get(source, 0) + 1
 
 

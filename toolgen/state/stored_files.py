@@ -1,4 +1,4 @@
-"""Files that are kept for a while, for the principal they belong to: encrypted on disk, written and read in parts, within budgets."""
+"""Stored files of principals: encrypted on disk, written and read in parts, within budgets."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["KEY_BYTES", "FileWriter", "StoredFiles"]
 KEY_BYTES = 48
 CHUNK = 64 * 1024
 """Bytes of a file that are encrypted together."""
-_BATCH = 8 * CHUNK  # that are written at once
+_BATCH = 8 * CHUNK  # bytes per write
 _ID, _TAG = 16, 16
-_ABOUT = b"\xff" * 12  # the nonce of what is known of a file; chunks are counted from 0
+_ABOUT = b"\xff" * 12  # nonce of the metadata; chunks are counted from 0
 _MAX_WRITERS, _MAX_WRITERS_EACH = 16, 8
-"""How many files may arrive at once: of everybody, and of one owner, who may be slow."""
-_ABANDONED_S = 3_600.0  # a file without an entry is one that is being written, or was when its process ended
+"""Maximum concurrent uploads: in total, and of one owner, who may be slow."""
+_ABANDONED_S = 3_600.0  # a file without an entry is being written, or its process ended during the write
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (
   id BLOB PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL, size INTEGER NOT NULL, about BLOB NOT NULL
@@ -42,10 +42,10 @@ CREATE TABLE IF NOT EXISTS files (
 
 
 class StoredFiles:
-    """A folder with one encrypted file for each that is kept, and a SQLite file that lists them. Both are made with the first file.
+    """Folder with one encrypted file for each stored file, and a SQLite file that lists them. Both are created with the first file.
 
-    Each file is encrypted (AES-256-GCM, in chunks) under a key of its own, which is given to the caller and not kept, and is bound to what
-    the caller must say again. Where a budget is used up, the oldest files go first. What a crash loses, the caller asks for again.
+    Each file is encrypted (AES-256-GCM, in chunks) with its own key, which only the caller has, and is bound to values that the caller must
+    repeat. If a budget is used up, the oldest files are removed first. A caller sends a file again that was lost in a crash.
     """
 
     def __init__(self, folder: Path, clock: Clock, budget: FileBudget) -> None:
@@ -59,21 +59,21 @@ class StoredFiles:
 
     @property
     def largest(self) -> int:
-        """The most bytes of one file."""
+        """Maximum bytes of one file."""
         return self._largest(None)
 
     def begin(self, *, owner: str, bound: bytes, most: int | None = None) -> FileWriter:
-        """A file to be written, of at most `most` bytes. Raises `StateUnavailableError` where too many are being written now."""
+        """Return a writer of a file with at most `most` bytes. Raises `StateUnavailableError` if too many are being written now."""
         if self._writers[owner] >= _MAX_WRITERS_EACH or self._writers.total() >= _MAX_WRITERS:
             raise StateUnavailableError("too many files are being written now", where=str(self._folder))
         self._writers[owner] += 1
         return FileWriter(self, owner, bound, self._largest(most), counted=True)
 
     async def put(self, body: bytes, *, owner: str, bound: bytes, media_type: str, call_id: str = "") -> bytes:
-        """Keeps a file, and returns its key. Raises `StateError`, and `FileTooLargeError`."""
+        """Store a file, and return its key. Raises `StateError`, and `FileTooLargeError`."""
         writer = FileWriter(
             self, owner, bound, self._largest(None), counted=False
-        )  # all of it is here: nobody is waited for
+        )  # the complete content is here, so no sender is awaited
         try:
             await writer.write(body)
             key, _ = await writer.finish(media_type=media_type, call_id=call_id)
@@ -104,7 +104,7 @@ class StoredFiles:
     async def read(
         self, key: bytes, info: FileInfo, *, bound: bytes, start: int = 0, end: int | None = None
     ) -> AsyncIterator[bytes]:
-        """The bytes of a file from `start` up to `end`, in parts of at most 512 KiB. Raises `StateError` where it cannot be read."""
+        """Return the bytes of a file from `start` up to `end`, in parts of at most 512 KiB. Raises `StateError` if it cannot be read."""
         end = info.size if end is None else min(end, info.size)
         position = start
         while position < end:
@@ -113,11 +113,11 @@ class StoredFiles:
             position += len(part)
 
     async def whole(self, key: bytes, info: FileInfo, *, bound: bytes) -> bytes:
-        """All bytes of a file. Raises `StateError`."""
+        """Return all bytes of a file. Raises `StateError`."""
         return b"".join([part async for part in self.read(key, info, bound=bound)])
 
     async def close(self) -> None:
-        """Closes the list."""
+        """Close the list."""
         await self._list.close()
 
     def _part(self, key: bytes, bound: bytes, size: int, start: int, end: int) -> bytes:
@@ -132,7 +132,7 @@ class StoredFiles:
                     sealed = file.read(min(CHUNK, size - number * CHUNK) + _TAG)
                     parts.append(cipher.decrypt(_nonce(number), sealed, name + bound))
         except FileNotFoundError as error:
-            raise StateError("the file is not kept any more", where=str(path)) from error
+            raise StateError("the file is no longer stored", where=str(path)) from error
         except OSError as error:
             raise StateUnavailableError(
                 f"a kept file cannot be read: {error.strerror or type(error).__name__}", where=str(path)
@@ -145,12 +145,12 @@ class StoredFiles:
         return self._folder / name.hex()
 
     def _open(self, name: bytes) -> int:
-        """The descriptor of a new file. Runs in a thread."""
+        """Return the descriptor of a new file. Runs in a thread."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return open_descriptor(self._path(name), "WRONLY", "CREAT", "EXCL")
 
     async def _enter(self, name: bytes, owner: str, about: bytes, size: int) -> None:
-        """Lists a file that is written, and removes those that expired or have no room any more."""
+        """List a complete file, and remove expired files and files without room."""
         now, budget = self._clock.now(), self.budget
         sweeps, self._swept = not self._swept, True
 
@@ -172,7 +172,7 @@ class StoredFiles:
         await self._list.run(work)
 
     def _abandoned(self, connection: sqlite3.Connection, now: float) -> list[bytes]:
-        """Files that are not listed and not new: their process ended before they were whole."""
+        """Return old files without an entry: their process ended before they were complete."""
         listed = {row[0] for row in connection.execute("SELECT id FROM files")}
         found = []
         for path in self._folder.iterdir():
@@ -193,7 +193,7 @@ class StoredFiles:
 
 
 class FileWriter:
-    """A file that is being written. `discard` must be called in the end; it removes what was not finished."""
+    """Writer of a file. `discard` must be called at the end; it removes an unfinished file."""
 
     def __init__(self, store: StoredFiles, owner: str, bound: bytes, most: int, *, counted: bool) -> None:
         self._store = store
@@ -213,7 +213,7 @@ class FileWriter:
         self.size = 0
 
     async def write(self, data: bytes) -> None:
-        """Appends bytes. Raises `FileTooLargeError` and `StateError`."""
+        """Append bytes. Raises `FileTooLargeError` and `StateError`."""
         self.size += len(data)
         if self.size > self._most:
             raise FileTooLargeError(self._most)
@@ -223,7 +223,7 @@ class FileWriter:
                 await self._flush(last=False)
 
     async def finish(self, *, media_type: str, filename: str = "", call_id: str = "") -> tuple[bytes, FileInfo]:
-        """The key of the file, which is whole now, and what is known of it. Raises `StateError`."""
+        """Complete the file, and return its key and metadata. Raises `StateError`."""
         await self._flush(last=True)
         info = FileInfo(
             size=self.size,
@@ -238,7 +238,7 @@ class FileWriter:
         return self._name + self._key, info
 
     async def discard(self) -> None:
-        """Lets go of the file, and removes it where it was not finished."""
+        """Close the file, and remove it if it was not finished."""
         if self._discarded:
             return
         self._discarded = True
@@ -255,7 +255,7 @@ class FileWriter:
         await asyncio.to_thread(self._append, taken)
 
     def _append(self, data: bytes) -> None:
-        with self._lock:  # a cancelled writer is discarded while its thread may still write
+        with self._lock:  # the thread of a cancelled writer may still write while it is discarded
             if self._discarded:
                 return
             self._digest.update(data)
@@ -290,7 +290,7 @@ def _nonce(number: int) -> bytes:
 
 
 def _make_room(connection: sqlite3.Connection, owner: str | None, most: int) -> list[bytes]:
-    """Removes the oldest files until those of this owner, or of everybody, have at most so many bytes; the ids of what went."""
+    """Remove the oldest files until this owner, or all owners, have at most this many bytes; return the removed ids."""
     query = "SELECT id, size FROM files WHERE ?1 IS NULL OR owner = ?1 ORDER BY expires, id"
     listed = connection.execute(query, (owner,)).fetchall()
     total, gone = sum(size for _, size in listed), []

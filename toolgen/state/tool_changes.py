@@ -1,4 +1,4 @@
-"""Which tools were added and removed while gateways run: a small file that is replaced whole, or a sealed box in Redis."""
+"""Tools added and removed while gateways run: a small file that is replaced atomically, or an encrypted box in Redis."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ __all__ = ["AddedTool", "Edit", "FileChanges", "RedisChanges", "RemovedTool", "T
 
 
 class AddedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A function that became a tool, by where it can be imported from. `digest` is the tool's: one with another is not it. `effect` and the
-    texts were said of it in place of what it says itself; `since` is in seconds since the epoch."""
+    """Function that became a tool, by its import path. `digest` is the tool's: a function with another digest is refused. `effect` and
+    the texts replace the function's own; `since` is in seconds since the epoch.
+    """
 
     name: str
     module: str
@@ -34,7 +35,7 @@ class AddedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RemovedTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool of a build that is not there any more, whatever a later build says. `digest` is the one it had."""
+    """Removed tool of a build, which stays removed after later builds. `digest` is the one it had."""
 
     name: str
     digest: str
@@ -58,15 +59,16 @@ class ToolChangesStore(Protocol):
         """Return the current changes. Raises `StateError`."""
 
     async def change(self, edit: Edit) -> ToolChanges:
-        """Puts there what `edit` makes of it, and returns it. Two at once do it one after the other. Raises `StateError`, and what
-        `edit` raises."""
+        """Store the changes that `edit` returns, and return them. Concurrent changes are made one after the other. Raises `StateError`,
+        and the errors of `edit`.
+        """
 
     async def close(self) -> None:
-        """Lets go of it."""
+        """Close the storage."""
 
 
 class FileChanges:
-    """The file of a project on this machine, for all its processes."""
+    """File of a project on this machine, for all its processes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -74,7 +76,7 @@ class FileChanges:
         self._found = ToolChanges()
 
     async def read(self) -> ToolChanges:
-        """The file is read when it is another than before."""
+        """Return the changes. The file is read again when it has changed."""
         try:
             status = os.stat(self._path)
         except FileNotFoundError:
@@ -92,7 +94,7 @@ class FileChanges:
         return await asyncio.to_thread(self._change, edit)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, because no resource is open."""
 
     def _change(self, edit: Edit) -> ToolChanges:
         try:
@@ -114,13 +116,13 @@ class FileChanges:
         except OSError as error:
             raise self._unreadable(error.strerror or type(error).__name__, StateUnavailableError) from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise self._unreadable("it is not what a gateway writes") from error
+            raise self._unreadable("it was not written by a gateway") from error
 
     def _unreadable(self, reason: str, kind: type[StateError] = StateError) -> StateError:
         return kind(
             f"which tools were added and removed cannot be read: {reason}",
             where=str(self._path),
-            suggestion="put the file right, or remove it: then the catalog is what was built",
+            suggestion="correct the file, or remove it: then the catalog is the built one",
         )
 
 
@@ -140,5 +142,5 @@ class RedisChanges:
         return await self._box.change(edit)
 
     async def close(self) -> None:
-        """Closes its connection."""
+        """Close its connection."""
         await self._box.close()

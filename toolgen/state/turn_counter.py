@@ -1,4 +1,4 @@
-"""Turns of conversations, in memory or where several processes count: calls that are in flight together are one turn."""
+"""Turns of conversations, counted in memory or in a store of several processes: calls in flight together are one turn."""
 
 from __future__ import annotations
 
@@ -34,24 +34,25 @@ __all__ = [
 Parties: TypeAlias = tuple[str, ...]
 
 MAX_CALLS = 64
-"""How many calls may join one turn."""
+"""Maximum calls of one turn."""
 FORGOTTEN_S = 3600.0
-"""After how long without another turn a conversation begins again."""
+"""Seconds without a turn after which a conversation starts again."""
 CROWDED_S = 1.0
 _MAX_EACH = 1_000
 _MAX_KEPT = 50_000
 
 
 class Excess(Struct, frozen=True, kw_only=True):
-    """Why a call has no place in its conversation, and in how many seconds it might have one."""
+    """Reason why a call has no place in its conversation, and the seconds until there may be one."""
 
     reason: Literal["spent", "crowded", "unreachable"]
     retry_after_s: float
 
 
 class TurnLease(ABC):
-    """A call's place in a turn of its conversation, taken when the call is made. Entered while its caller waits; the turn lasts that long,
-    and until all tasks that hold the lease have released it."""
+    """Place of a call in a turn of its conversation, taken when the call is made. It is entered while the caller waits; the turn lasts
+    until then, and until all tasks with a hold have released it.
+    """
 
     __slots__ = ("_holds",)
 
@@ -69,20 +70,20 @@ class TurnLease(ABC):
             await self._settled()
 
     def hold(self, task: Task[object]) -> None:
-        """Keeps the place until the task ends, also when the caller leaves before."""
+        """Keep the place until the task ends, even if the caller disconnects before."""
         self._holds += 1
         task.add_done_callback(lambda _: self.release())
 
     @abstractmethod
     async def excess(self) -> Excess | None:
-        """Why there is no place for this call; None when it has one."""
+        """Reason why there is no place for this call; None if it has one."""
 
     @abstractmethod
     def _vacate(self) -> None:
-        """Give the place back after the last release."""
+        """Return the place after the last release."""
 
     async def _settled(self) -> None:  # noqa: B027 - in memory there is nothing to wait for
-        """Wait until the counter has the released turns: then the next call of this caller finds its turn ended."""
+        """Wait until the counter has the released turns, so that the next call of this caller finds its turn ended."""
 
     def release(self) -> None:
         """Release one hold on the place."""
@@ -104,9 +105,9 @@ class TurnCounter(Protocol):
 
 class _Conversation(Struct):
     turns: int = 0
-    calls: int = 0  # in its last turn
+    calls: int = 0  # calls in its last turn
     flying: int = 0
-    joined: float = 0.0  # its last turn, by its last call
+    joined: float = 0.0  # time of its last turn, by its last call
 
 
 class MemoryTurnLease(TurnLease):
@@ -154,7 +155,7 @@ class MemoryTurns:
         return MemoryTurnLease(found, None)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, because no resource is open."""
 
     def _found(self, parties: Parties, conversation: str) -> _Conversation:
         own = self._kept.get(parties)
@@ -163,7 +164,7 @@ class MemoryTurns:
             if own is not None and len(own) >= _MAX_EACH:
                 self._forget(parties)
             elif self._size >= _MAX_KEPT:
-                for other in self._kept:  # the first, unless all it has is in flight
+                for other in self._kept:  # the oldest, unless all have calls in flight
                     if self._forget(other):
                         break
             found = self._kept.setdefault(parties, OrderedDict())[conversation] = _Conversation()
@@ -173,7 +174,7 @@ class MemoryTurns:
         return found
 
     def _forget(self, parties: Parties) -> bool:
-        """Forgets the conversation that was used longest ago and has nothing in flight."""
+        """Remove the least recently used conversation without a call in flight."""
         own = self._kept[parties]
         oldest = next((name for name, one in own.items() if not one.flying), None)
         if oldest is None:
@@ -236,8 +237,9 @@ class _SharedTurnLease(TurnLease):
 
 
 class SharedTurns:
-    """Counts at the other end of a link, by its clock. While that cannot be reached, calls of a conversation are refused. What a process
-    that ended without a word had in flight has ended after `lease_s` at the latest."""
+    """Turns at the other end of a link, by its clock. While that is unreachable, calls of a conversation are refused. Calls of a process
+    that ended without notice end after `lease_s` at the latest.
+    """
 
     def __init__(
         self, limit: int, link: Link, clock: Clock, *, lease_s: float = 20.0, background: Background | None = None
@@ -269,25 +271,25 @@ class SharedTurns:
         if not self._reachable and self._clock.monotonic() < self._down_until:
             return _UNREACHABLE
         if self._staying is None:
-            self._staying = self._background.start(f"the count of turns in {self._link.place}", self._stay)
+            self._staying = self._background.start(f"the count of turns in {self._link.place}", self._renew_repeatedly)
         group.entered = True
-        return await self._tell(_ENTER, group)
+        return await self._queue_step(_ENTER, group)
 
     def leave(self, group: _TurnGroup) -> None:
         """End the turn's use here. If the counting store cannot be reached, its lease expires."""
         del self._groups[group.name]
         if group.entered:
-            group.left = self._tell(_LEAVE, group)
+            group.left = self._queue_step(_LEAVE, group)
 
     async def close(self) -> None:
-        """Tells what is left to tell, and closes the connection."""
+        """Send the pending steps, and close the connection."""
         if self._staying is not None:
             await cancel(self._staying)
         if self._sending is not None:
             await asyncio.wait((self._sending,))
         await self._link.close()
 
-    def _tell(self, what: int, group: _TurnGroup) -> asyncio.Future[Excess | None]:
+    def _queue_step(self, what: int, group: _TurnGroup) -> asyncio.Future[Excess | None]:
         step = _Step(what, group)
         self._steps.append(step)
         if self._sending is None or self._sending.done():
@@ -310,10 +312,10 @@ class SharedTurns:
             try:
                 told = await self._link.run(_SCRIPT, msgspec.json.encode(given))
                 if len(told) != 2 * len(batch):
-                    raise StoreUnreachableError("it answers something else than was asked")
+                    raise StoreUnreachableError("its answer does not match the request")
                 answers = [_excess(code, wait_ms) for code, wait_ms in zip(told[::2], told[1::2], strict=True)]
                 self._found()
-            except ReplyError:  # these turns alone are refused, and the link has logged why
+            except ReplyError:  # only these turns are refused, and the link has logged the reason
                 pass
             except LinkError as error:
                 self._lost(str(error))
@@ -323,11 +325,11 @@ class SharedTurns:
 
     async def renew(self) -> None:
         """Renew the leases of the turns in flight here."""
-        told = [self._tell(_STAY, group) for group in self._groups.values() if group.entered]
+        told = [self._queue_step(_STAY, group) for group in self._groups.values() if group.entered]
         if told:
             await asyncio.wait(told)
 
-    async def _stay(self) -> None:
+    async def _renew_repeatedly(self) -> None:
         while True:
             await asyncio.sleep(self._lease_s / 4)
             await self.renew()

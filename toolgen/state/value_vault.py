@@ -1,4 +1,4 @@
-"""Values that an agent sees tokens of (`<email:1>`), kept sealed for its session: in a SQLite file or, for several machines, in Redis."""
+"""Values behind tokens for agents (`<email:1>`), encrypted for their session: in a SQLite file or, for several machines, in Redis."""
 
 from __future__ import annotations
 
@@ -35,40 +35,40 @@ __all__ = [
 ]
 
 IDLE_S = 24 * 3600.0
-"""How long after it was last asked for a session's values are kept: as long as its labels are."""
+"""Seconds that a session's values are kept after their last use: equal to those of its labels."""
 MAX_VALUES = 5_000
 MAX_SESSIONS = 200
-"""How many values are kept for one session, and how many sessions of one owner: what was used least recently gives way."""
+"""Maximum values of one session, and sessions of one owner: the least recently used is removed first."""
 MAX_VALUE_BYTES = 8 * 1024
 GIVEN_S = 30 * 24 * 3600.0
 MAX_GIVEN = 5_000
-"""How long, and how many of one owner, values are remembered that calls were given: the one given least recently gives way."""
+"""Seconds, and maximum number per owner, of remembered values given to calls: the least recently given is removed first."""
 _COUNTED_S = 30 * 24 * 3600.0
-_FRESH_S = 600.0  # kept values are renewed at most so often
+_FRESH_S = 600.0  # minimum seconds between two renewals
 _BATCH = 500
-_SKIPPED = 1_000_000  # numbers; a token has room for nine digits
+_SKIPPED = 1_000_000  # maximum number; a token has room for nine digits
 
 Value = tuple[str, str]
-"""A kind, and the value."""
+"""Kind and value."""
 Token = tuple[str, int]
-"""A kind, and the number."""
+"""Kind and number."""
 
 
 @dataclass(frozen=True)
 class TokenScope:
-    """Whose values these are: of one session of a principal and of whom it acts for (`parties`)."""
+    """Owner of values: one session of a principal and the principal it acts for (`parties`)."""
 
     parties: tuple[str, ...]
     session: str
 
     @cached_property
     def owner(self) -> str:
-        """A digest of the parties."""
+        """Digest of the parties."""
         return _digest(list(self.parties))
 
     @cached_property
     def id(self) -> str:
-        """A digest of both."""
+        """Digest of parties and session."""
         return _digest([list(self.parties), self.session])
 
 
@@ -79,22 +79,22 @@ class ValueVault(Protocol):
     """
 
     async def keep(self, scope: TokenScope, values: Sequence[Value]) -> dict[Value, int]:
-        """The numbers of values, kept from now on; none for one that is too long, or that the session has no more room for."""
+        """Return the numbers of values, stored from now on; none for a value that is too long, or without room in the session."""
 
     async def find(self, scope: TokenScope, tokens: Sequence[Token]) -> dict[Token, str]:
-        """The values of those tokens that this session has."""
+        """Return the values of those tokens that this session has."""
 
     async def give(self, scope: TokenScope, values: Sequence[Value]) -> None:
-        """Remember that calls of this owner were given these values: the systems that they reach may tell them later."""
+        """Record that calls of this owner received these values, because the called systems may return them later."""
 
     async def given(self, scope: TokenScope) -> list[Value]:
-        """All values that calls of this owner were given, in any session."""
+        """Return all values that calls of this owner received, in any session."""
 
     async def close(self) -> None:
-        """Lets go of what is open."""
+        """Close the storage."""
 
 
-# The last number of nobody is what those of an owner without one begin above.
+# The row without an owner has the start of the numbers of new owners.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS kept_values (
   session TEXT NOT NULL, kind TEXT NOT NULL, number INTEGER NOT NULL, owner TEXT NOT NULL, mac TEXT NOT NULL, box BLOB NOT NULL,
@@ -113,13 +113,13 @@ CREATE TABLE IF NOT EXISTS last_numbers (
 
 
 class SqliteVault:
-    """Made when the first value is kept. `seal` gives the key that values are sealed with."""
+    """Values in a SQLite file, created with the first value. `seal` returns the encryption key."""
 
     def __init__(self, path: Path, clock: Clock, seal: Callable[[], Seal]) -> None:
         self._clock = clock
         self._make_seal = seal
         self._seal: Seal | None = None
-        # A number that was told and then forgotten would be given to another value.
+        # A number that was given out and then forgotten would be used for another value.
         self._file = SqliteFile(path, kept="values behind tokens", schema=_SCHEMA, pragmas=DURABLE)
 
     async def keep(self, scope: TokenScope, values: Sequence[Value]) -> dict[Value, int]:
@@ -202,7 +202,7 @@ class SqliteVault:
 
 
 def skip_numbers(path: Path, now: float) -> None:
-    """Lets the file of a `SqliteVault` go on far above all numbers that it knows: those given after it was backed up stand for nothing.
+    """Continue the numbers of a `SqliteVault` file far above all known ones: numbers given after the backup have no value.
 
     `now` is in seconds since the epoch. Raises `StateError`.
     """
@@ -230,7 +230,7 @@ def _renew(connection: sqlite3.Connection, scope: TokenScope, now: float) -> Non
 
 
 def _held(connection: sqlite3.Connection, scope: TokenScope) -> int:
-    """Number of values of a session. For a new one the owner's session that was used least recently makes room."""
+    """Return the number of values of a session. For a new session the owner's least recently used one is removed."""
     (held,) = connection.execute("SELECT count(*) FROM kept_values WHERE session = ?", (scope.id,)).fetchone()
     if not held:
         rows = connection.execute(
@@ -244,7 +244,7 @@ def _held(connection: sqlite3.Connection, scope: TokenScope) -> int:
 def _number(
     connection: sqlite3.Connection, scope: TokenScope, value: Value, seal: Seal, now: float, *, room: bool
 ) -> int:
-    """The number of a value; less than 0 where it is new, and 0 where there is no room for it."""
+    """Return the number of a value; less than 0 if it is new, and 0 if there is no room for it."""
     kind, mac = value[0], _mac(seal, scope, value)
     row = connection.execute(
         "SELECT number FROM kept_values WHERE session = ? AND kind = ? AND mac = ?", (scope.id, kind, mac)
@@ -333,7 +333,7 @@ def _batches(values: list[Value]) -> Iterator[list[Value]]:
 
 
 def _mac(seal: Seal, scope: TokenScope, value: Value) -> str:
-    """Tells equal values of a session apart from others, and says nothing to who has no key."""
+    """Return a MAC that identifies equal values of a session, and reveals nothing without the key."""
     about = f"{scope.id} {value[0]} ".encode()
     return hmac.new(seal.values, about + _encoded(value[1]), hashlib.sha256).hexdigest()[:32]
 
@@ -343,7 +343,7 @@ def _closed(seal: Seal, scope: TokenScope, token: Token, text: str) -> bytes:
 
 
 def _given_rows(seal: Seal, scope: TokenScope, values: Sequence[Value]) -> list[tuple[str, str, bytes]]:
-    """Kind, MAC and sealed text of values; the MAC tells equal values of an owner apart from others."""
+    """Return kind, MAC and encrypted text of values; the MAC identifies equal values of an owner."""
     rows = []
     for kind, text in dict.fromkeys(values):
         mac = hmac.new(seal.values, f"given {scope.owner} {kind} ".encode() + _encoded(text), hashlib.sha256)
@@ -355,7 +355,7 @@ def _given_rows(seal: Seal, scope: TokenScope, values: Sequence[Value]) -> list[
 def _opened(seal: Seal, about: str, box: bytes) -> str:
     with suppress(UnicodeDecodeError):
         return seal.open(box, about).decode("utf-8", "surrogatepass")
-    raise StateError("what is kept behind a token is not what was kept there")
+    raise StateError("the stored value of a token was changed")
 
 
 def _about(scope: TokenScope, token: Token) -> str:

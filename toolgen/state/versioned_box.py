@@ -1,4 +1,4 @@
-"""An encrypted value that gateways share in Redis, with a version, so that a gateway can restore a version that Redis forgot."""
+"""Encrypted value that gateways share in Redis, with a version, so that a gateway can restore a version that Redis lost."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _logger = logging.getLogger(__name__)
 
 
 class VersionedBox(Generic[T]):
-    """`name` is its key and what it is sealed for, `kind` its type, `what` what messages call it; `empty` stands for nothing kept.
+    """Shared value. `name` is its key and the name it is encrypted for, `kind` its type, `what` its name in messages; `empty` is the value
+    without data.
 
-    `value` is what is known of it.
+    `value` is the last known state.
     """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], name: str, kind: Any, empty: T, what: str) -> None:
@@ -40,28 +41,29 @@ class VersionedBox(Generic[T]):
         return (await self._ask())[1]
 
     async def follow(self) -> T:
-        """Takes what Redis says for known, or puts back what it lost. Raises `StateError`."""
+        """Update the known value from Redis, or restore the value that Redis lost. Raises `StateError`."""
         version, found = await self._ask()
         if version < self._version:
             await self._run("restore", *self._boxed(self._version, self.value))
-            _logger.warning("Redis had lost %s; it was put back", self._what)
+            _logger.warning("Redis had lost %s; it was restored", self._what)
         else:
             self._version, self.value = version, found
         return self.value
 
     async def change(self, edit: Callable[[T], T]) -> T:
-        """Puts there what `edit` makes of it, and returns it. Two at once do it one after the other. Raises `StateError`, and what
-        `edit` raises."""
+        """Store the value that `edit` returns, and return it. Concurrent changes are made one after the other. Raises `StateError`, and
+        the errors of `edit`.
+        """
         for _ in range(_TRIES):
             version, found = await self._ask()
             changed = edit(found)
             if await self._run("write", str(version), *self._boxed(version + 1, changed)) == 1:
                 self._version, self.value = version + 1, changed
                 return changed
-        raise StateUnavailableError(f"{self._what} is being changed by others without end; try again")
+        raise StateUnavailableError(f"{self._what} is being changed by others continuously; try again")
 
     async def close(self) -> None:
-        """Nothing more is asked."""
+        """Close the connection."""
         await self._link.close()
 
     async def _ask(self) -> tuple[int, T]:

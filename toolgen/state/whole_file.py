@@ -1,4 +1,4 @@
-"""A small file that several processes change: one after the other, durably, and read whole."""
+"""Small file that several processes change: one after the other, durably, and read completely."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Puts the content there, for its owner alone. Raises `OSError`: what was there stays then."""
+    """Write the content atomically, readable only by the owner. Raises `OSError`; the previous content stays then."""
     staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         descriptor = open_descriptor(staged, "WRONLY", "CREAT", "EXCL")

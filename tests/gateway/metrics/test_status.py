@@ -174,7 +174,7 @@ async def test_a_file_of_pauses_that_cannot_be_read_stops_calls_and_says_so(tmp_
         pauses.parent.mkdir(parents=True, exist_ok=True)
         pauses.write_text("[{", encoding="utf-8")
         assert await code_of(gateway) == "upstream_unavailable"
-        assert gateway.operations.ready() == ("the file that says what is paused cannot be read",)
+        assert gateway.operations.ready() == ("the file of pauses cannot be read",)
         pauses.unlink()
         assert (await code_of(gateway), gateway.operations.ready()) == ("", ())
 

@@ -63,10 +63,10 @@ def test_nothing_of_it_is_needed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("size: 1MiB", "size: 1MB", r"toolgen\.yaml:5: '1MB' is no size \(write it like 64MiB"),
+        ("size: 1MiB", "size: 1MB", r"toolgen\.yaml:5: '1MB' is not a size \(write it like 64MiB"),
         ("size: 1MiB", "size: 1KiB", r"toolgen\.yaml:5: size: takes 64KiB to 4GiB"),
-        ("age: 12h", "age: 0h", r"toolgen\.yaml:5: '0h' is no time"),
-        ("age: 400d", "age: forever", r"toolgen\.yaml:6: 'forever' is no time"),
+        ("age: 12h", "age: 0h", r"toolgen\.yaml:5: '0h' is not a time"),
+        ("age: 400d", "age: forever", r"toolgen\.yaml:6: 'forever' is not a time"),
         ("entries: 500", "entries: 0", r"toolgen\.yaml:8: entries: takes 1 to"),
         ("every: 30s", "evry: 30s", r"unknown key 'evry' in audit\.checkpoints \(did you mean 'every'\?\)"),
         ("{file: kept}", "{}", r"toolgen\.yaml:13: takes one of file:, post: and put:"),
@@ -75,7 +75,7 @@ def test_nothing_of_it_is_needed(tmp_path: Path) -> None:
         ("https://bucket.example/audit/", "ftp://bucket.example/", r"put: takes an http\(s\) URL"),
         ("https://bucket.example/audit/", "https://bucket.example/?a=b", r"put: .* without a query"),
         ("https://bucket.example/audit/", "https://me:secret-7@bucket.example/", r"put: .* without credentials"),
-        ("Authorization:", "Host:", r"'Host' is no header that can be set here"),
+        ("Authorization:", "Host:", r"'Host' is not a header that can be set here"),
         ("${env:WITNESS}", "${enf:WITNESS}", None),
         (
             "{file: kept}",
@@ -133,7 +133,7 @@ def test_a_database_for_the_index_is_named_and_its_password_kept_apart(
         ("sqlite:///x.db", "index: takes a PostgreSQL database; without it, the index is a file"),
         ("mysql://u:secret-7@h/d", "index: takes a PostgreSQL database"),
         ("postgresql://u:secret-7@h/d?dbname=x", "index: the option 'dbname' of a database is unknown"),
-        ("postgresql://u:secret-7@h", "index: the location of the database names no user or no database"),
+        ("postgresql://u:secret-7@h", "index: the location of the database has no user or no database"),
     ],
 )
 def test_a_database_that_cannot_be_the_index_is_told(tmp_path: Path, location: str, message: str) -> None:

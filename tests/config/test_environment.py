@@ -112,8 +112,8 @@ def test_a_secret_in_a_variable_is_read_when_it_is_used(tmp_path: Path) -> None:
         ("POLICIE", "x", "TOOLGEN_POLICIE: there is no such setting (did you mean 'TOOLGEN_POLICIES'?)"),
         ("GATEWAY__PORT", "http", "TOOLGEN_GATEWAY__PORT: gateway.port: expected `int`, got `str`"),
         ("GATEWAY__PORT", "70000", "TOOLGEN_GATEWAY__PORT: 70000 is not a port"),
-        ("SOURCES__ORDERS", "x", "sources.orders has keys of its own"),
-        ("TOOLS__ORDERS__LIST_ORDERS__TITLE", "x", "title is part of what is built"),
+        ("SOURCES__ORDERS", "x", "sources.orders has its own keys"),
+        ("TOOLS__ORDERS__LIST_ORDERS__TITLE", "x", "title is part of the built files"),
     ],
 )
 def test_a_variable_that_is_wrong_is_named(name: str, value: str, message: str, tmp_path: Path) -> None:
@@ -167,10 +167,10 @@ def test_a_location_out_of_the_environment_may_have_its_password(tmp_path: Path)
     ("text", "message"),
     [
         ("gateway: {port: '${env:PORT}'}", "toolgen.yaml:2: the environment variable PORT is not set"),
-        ("gateway: {port: '${env:}'}", "toolgen.yaml:2: '${env:}' names no variable"),
-        ("gateway: {port: '${env:A B}'}", "names no variable"),
+        ("gateway: {port: '${env:}'}", "toolgen.yaml:2: '${env:}' is not a reference to a variable"),
+        ("gateway: {port: '${env:A B}'}", "is not a reference to a variable"),
         ("gateway: {host: '${env:DB_PASSWORD}'}", "${env:DB_PASSWORD} is named like a credential"),
-        ("tools: {a__b: {description: '${env:TEXT}'}}", "description: takes no ${env:…}"),
+        ("tools: {a__b: {description: '${env:TEXT}'}}", "description: does not accept ${env:…}"),
     ],
 )
 def test_a_reference_that_is_wrong_is_named(text: str, message: str, tmp_path: Path) -> None:

@@ -53,14 +53,14 @@ def test_links_lead_to_the_console_or_the_gateway() -> None:
         ({"url": "https://user:s3cr3t@hooks.example.com"}, "takes no user"),
         ({"url": "${env:A}${env:B}"}, "url: "),
         ({"url": "Bearer ${env:A}"}, "url: takes an address"),
-        ({"secret": "s3cr3t"}, "secret: is none that signs"),
+        ({"secret": "s3cr3t"}, "secret: is not a signing secret"),
         ({"secret": None}, "needs secret:"),
         ({"secret": []}, "secret"),
         ({"secret": [SECRET, SECRET, SECRET]}, "secret"),
         ({"secret": "${vault:s3cr3t}"}, "secret: "),
-        ({"authorities": "s3cr3t"}, "authorities: are no PEM certificates"),
+        ({"authorities": "s3cr3t"}, "authorities: are not PEM certificates"),
         ({"authorities": "${vault:s3cr3t}"}, "authorities: "),
-        ({"authorities": "x ${env:CA}"}, "authorities: are no PEM certificates"),
+        ({"authorities": "x ${env:CA}"}, "authorities: are not PEM certificates"),
         ({"format": "teams"}, "format"),
         ({"events": []}, "events"),
         ({"events": ["approval_asked"]}, "events"),
@@ -76,7 +76,7 @@ def test_what_is_no_webhook_is_refused_without_what_it_holds(changes: dict[str, 
 
 def test_names_and_their_number_are_bounded() -> None:
     for name in ("Ops", "o ps", "", "x" * 33, "../x"):
-        with pytest.raises(ConfigError, match="is no name"):
+        with pytest.raises(ConfigError, match="is not a valid name"):
             read({name: OPS})
     with pytest.raises(ConfigError, match="20 webhooks at most"):
         read({f"w{number}": OPS for number in range(21)})

@@ -110,7 +110,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"getPet": {"description": " "}}, "description: takes 1 to 1024 characters"),
     ({"getPet": {"description": "x" * 1025}}, "description: takes 1 to 1024 characters"),
     ({"getPet": {"hidden": "yes"}}, "tools.getPet.hidden: expected `bool`, got `str`"),
-    ({"getPet": {}}, "'getPet' changes nothing"),
+    ({"getPet": {}}, "'getPet' has no effect"),
     ({"getPet": "find_pet"}, "tools.getPet must be a mapping"),
     ({"getPet": {"name": "find pet"}}, "'pets__find pet' is not a tool name"),
     ({"getPet": {"name": "x" * 43}}, "is not a tool name"),

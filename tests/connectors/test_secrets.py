@@ -77,7 +77,7 @@ def test_references_are_read(text: str, provider: str, locator: str, prefix: str
     ],
 )
 def test_what_looks_like_a_reference_and_is_none_is_refused(text: str) -> None:
-    with pytest.raises(SecretError, match="not a secret reference"):
+    with pytest.raises(SecretError, match="not a known secret reference"):
         parse_reference(text)
 
 

@@ -52,7 +52,7 @@ async def test_while_a_task_keeps_failing_it_is_said() -> None:
     tasks = Background()
     task = tasks.start("looking after things", work)
     await until(lambda: tasks.restarts.get("looking after things", 0) > 3)
-    assert tasks.faults() == ("looking after things failed (ValueError) and is started again",)
+    assert tasks.faults() == ("looking after things failed (ValueError) and is restarted",)
     task.cancel()
     await asyncio.wait((task,))
 
@@ -81,7 +81,7 @@ def test_the_same_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture
     trouble = FaultLog(clock, "calls are not looked after")
     with caplog.at_level(logging.ERROR):
         for second in range(150):
-            trouble.say("another key" if second % 2 else "changed there", passing=False)
+            trouble.say("another key" if second % 2 else "was changed", passing=False)
             clock.advance(1)
     assert [record.getMessage() for record in caplog.records].count("calls are not looked after: another key") == 3
     assert len(caplog.records) == 6
@@ -105,7 +105,7 @@ def test_what_happens_again_and_again_is_said_once_a_minute_with_how_often(caplo
     assert [record.getMessage() for record in caplog.records] == [
         "one",
         "other",
-        "one (and 3 times since this was said last)",
+        "one (and 3 times since the last message)",
         "other",
     ]
 

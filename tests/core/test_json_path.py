@@ -77,7 +77,7 @@ def test_extensions_of_the_syntax_stay_in_paths_that_hide(path: str) -> None:
     if path == "$.store.bicycle[0]":  # an index of RFC 9535 is none of an object
         assert JsonPath(path).select(DOCUMENT) == []
         return
-    with pytest.raises(JsonPathError, match="no JSONPath"):
+    with pytest.raises(JsonPathError, match="not a JSONPath"):
         JsonPath(path)
 
 

@@ -58,9 +58,9 @@ def test_values_are_what_yaml_says_but_for_dates(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "says", "line"),
     [
-        ("a: 1\nb: 2\na: 3", "the key 'a' stands twice", 3),
-        ("x:\n  a: 1\n  a: 1", "the key 'a' stands twice", 3),
-        ("- a: 1\n  'a': 1", "the key 'a' stands twice", 2),
+        ("a: 1\nb: 2\na: 3", "the key 'a' occurs twice", 3),
+        ("x:\n  a: 1\n  a: 1", "the key 'a' occurs twice", 3),
+        ("- a: 1\n  'a': 1", "the key 'a' occurs twice", 2),
         ("ok: 1\n1: a", "the key 1 is not text; put it in quotes", 2),
         ("yes: a", "the key True is not text; put it in quotes", 1),
         ("null: a", "the key None is not text", 1),

@@ -99,7 +99,7 @@ async def test_arguments_go_by_the_names_that_were_said_and_others_stay_behind(t
     ("tools", "said"),
     [
         ({LIST: {"fallback": "spare__list_ordres"}}, "did you mean 'spare__list_orders'"),
-        ({LIST: {"fallback": LIST}}, "is no other tool"),
+        ({LIST: {"fallback": LIST}}, "is not another tool"),
         ({LIST: {"fallback": "spare__send_mail"}}, "is write, and main__list_orders only read"),
         ({"main__get_health": {"fallback": OTHER}}, "needs 'tenant_id'"),
         ({LIST: {"fallback": {"tool": OTHER, "arguments": {"statu": "status"}}}}, "did you mean 'status'"),

@@ -167,7 +167,7 @@ async def _nothing(_gateway: Gateway, _seen: Upstream) -> None: ...
         ("secret", "did you mean"),
         ({"detector": "secrets", "then": "hide"}, "then"),
         ({"detector": "secrets", "kinds": ["email"]}, "finds no 'email'"),
-        ({"detector": "secrets", "label": "two words"}, "is no label"),
+        ({"detector": "secrets", "label": "two words"}, "is not a label"),
         ("no_such_module.Finder", "there is no module"),
         ("json.dumps", "is not a detector"),
     ],

@@ -397,7 +397,7 @@ async def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_sa
         ({"page": "ab", "cursor": "since"}, "one of page, offset and cursor"),
         ({"size": "ab"}, "one of page, offset and cursor"),
         ({"page": "abb"}, "no argument 'abb'"),
-        ({"cursor": "ab", "next": "a..b"}, "is no path"),
+        ({"cursor": "ab", "next": "a..b"}, "is not a path"),
         ({"cursor": "ab", "next": "$.*.b"}, "without *"),
         ({"cursor": "ab", "style": "x"}, "style"),
     ],

@@ -152,7 +152,7 @@ async def test_a_client_that_cannot_be_asked_is_told_so(mode: str, project: Call
     async with serving(project()) as (_, url), talking(url, mode) as client:
         result = await client.call_tool("own__greet", {})
         assert result.is_error
-        assert "cannot be asked" in text(result)
+        assert "cannot answer questions" in text(result)
         cancel_requested = await client.call_tool("own__drop", {"table": "t"})
         assert text(cancel_requested).startswith("cancelled:")
 

@@ -574,7 +574,7 @@ async def test_a_dry_run_shows_what_would_be_sent(tmp_path: Path) -> None:
     [
         ("own_checks.nothing", "has no 'nothing'"),
         ("no_such_module.stamp", "there is no module no_such_module"),
-        ("stamp", "is no name like"),
+        ("stamp", "is not a name like"),
         ({"use": "own_checks.Lower"}, "cannot be made with its options"),
         ({"use": "own_checks.stamp", "options": {"a": 1}}, "takes no options"),
         ({"use": "own_checks.toolgen"}, "is not a middleware"),

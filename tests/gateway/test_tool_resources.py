@@ -194,7 +194,7 @@ async def test_clients_list_and_read_them(mode: str, tmp_path: Path) -> None:
         ({"template": "shop://x/{id}", "tool": "shop__cancel_order"}, "only reads"),
         ({"template": "shop://x/{nr}", "tool": "shop__get_order"}, "has no argument 'nr'"),
         ({"template": "shop://x/{id", "tool": "shop__get_order"}, "brace"),
-        ({"template": "orders/{id}", "tool": "shop__get_order"}, "is no URI"),
+        ({"template": "orders/{id}", "tool": "shop__get_order"}, "is not a URI"),
         ({"template": "shop://x/../{id}", "tool": "shop__get_order"}, "dot segments"),
         ({"template": "shop://x/{id}", "tool": "shop__get_order", "arguments": {"id": 1}}, "both a variable"),
         ({"template": "shop://x/{id}", "tool": "shop__get_order", "arguments": {"part": "z"}}, "arguments:"),

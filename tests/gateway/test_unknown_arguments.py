@@ -74,7 +74,7 @@ async def called(
         (
             "orders__send_mail",
             {"body": {"to": "x", "cc": "y"}},
-            "/body: there is no such argument; give 'to' each by itself",
+            "/body: there is no such argument; give 'to' as separate arguments",
         ),
         ("orders__list_orders", {"tenant_id": "acme", "stauts": "open"}, ""),
         ("orders__list_orders", {"tenant_id": "acme", "colour": "red"}, ""),

@@ -44,10 +44,10 @@ def wanting(name: str) -> dict[str, Any]:
 
 NODE = {"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#/components/schemas/Node"}}}
 NEVER: dict[str, tuple[dict[str, Any], str]] = {
-    "no server": ({**document({"/x": {"get": operation()}}), "servers": [{"url": "/v1"}]}, "names no server"),
+    "no server": ({**document({"/x": {"get": operation()}}), "servers": [{"url": "/v1"}]}, "has no usable server"),
     "a scheme that is not described": (secured({"gone": []}), "'gone', which is not described"),
     "each alternative with one": (secured({"gone": []}, {"key": [], "lost": []}, **KEY), "which is not described"),
-    "a header that nobody sends": (wanting("Authorization"), "'Authorization' is no argument's to set"),
+    "a header that nobody sends": (wanting("Authorization"), "'Authorization' cannot be set by an argument"),
     "a required body that is nothing": (body({"not": {}}), "required argument 'body'"),
     "a required property that is nothing": (body({"type": "object", "required": ["a"], "properties": {"a": False}}), "'a'"),
     "an object that holds one of its kind": (body({"type": "object", "required": ["a"], "properties": {"a": NODE}}, Node=NODE), "'a'"),

@@ -70,7 +70,7 @@ def test_a_spread_body_is_wrapped(arguments: Any, meant: Any, moved: tuple[str, 
 
 
 def test_an_unknown_argument_is_told_where_it_belongs() -> None:
-    assert body_advice(spread(), "body") == "give 'status', 'note_' each by itself"
+    assert body_advice(spread(), "body") == "give 'status', 'note_' as separate arguments"
     assert body_advice(single(), "status") == "put it into 'body'"
     assert body_advice(spread(), "colour") == ""
     assert body_advice(single(), "colour") == "the request body is the argument 'body', an object"

@@ -36,9 +36,9 @@ def test_a_template_is_filled_with_what_its_paths_lead_to(template: Any, made: o
 
 @pytest.mark.parametrize("text", ["$a", "$.", "$.a.", "$[a]", "$.a b", "$.a[-1]", "$.a[999999]", "$..a", "$[0", "$.é"])
 def test_a_text_that_begins_as_a_path_and_is_none_is_an_error(text: str) -> None:
-    with pytest.raises(ValueError, match="is no path"):
+    with pytest.raises(ValueError, match="is not a path"):
         parse_path(text)
-    with pytest.raises(ValueError, match="is no path"):
+    with pytest.raises(ValueError, match="is not a path"):
         list(paths({"x": [text]}))
 
 

@@ -1,4 +1,4 @@
-"""`audit:` of toolgen.yaml: where the log is, when segments are closed, how long they are kept, and where checkpoints go."""
+"""Section `audit:` of toolgen.yaml: the place of the log, the closing of segments, retention, and places for checkpoints."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class GivenAudit(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CheckpointPlace(Struct, frozen=True, kw_only=True):
-    """A place checkpoints go to: a folder, or a URL they are posted to or put below. Headers are resolved when they are sent.
+    """Place for checkpoints: a folder, or a URL for POST or PUT. Headers are resolved when they are sent.
 
     With a `region`, requests are signed for S3 with the key that the parts of `aws` make.
     """
@@ -103,13 +103,13 @@ class AuditSettings(Struct, frozen=True, kw_only=True):
 
 
 class IndexSettings(Struct, frozen=True, kw_only=True):
-    """The database that several gateways index their logs in, and the reference of its password; None where there is none."""
+    """Database in which several gateways index their logs, and the reference of its password; None without a password."""
 
     location: ServerLocation
     password: SecretReference | None
 
     def secret(self) -> str:
-        """The password as it is now, "" where there is none. Raises `SecretError`."""
+        """Return the current password, "" without one. Raises `SecretError`."""
         if self.password is None:
             return ""
         from toolgen.connectors.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
@@ -151,7 +151,7 @@ def read_audit(given: GivenAudit, document: YamlDocument, root: Path, warnings: 
 
 
 def _index(text: str, where: str, warnings: list[str]) -> IndexSettings:
-    """Raises `ConfigError`, which repeats nothing of the location but its scheme and the names of options."""
+    """Return the settings of an index. Raises `ConfigError`, which repeats only the scheme of the location and the names of options."""
     written, password = part_password(text)
     if not written.startswith("postgresql://"):
         raise ConfigError(
@@ -194,7 +194,7 @@ def _place(given: _Place, where: str, root: Path) -> CheckpointPlace:
         )
     for name in given.headers:
         if not _HEADER.match(name) or name.lower() in _OUR_HEADERS:
-            raise ConfigError(f"'{name[:70]}' is no header that can be set here", where=where)
+            raise ConfigError(f"'{name[:70]}' is not a header that can be set here", where=where)
     headers = {name.lower(): _reference(text, f"headers.{name}", where) for name, text in given.headers.items()}
     key = given.aws
     written = {} if key is None else {name: getattr(key, name) for name in _AWS if getattr(key, name)}
@@ -217,12 +217,12 @@ def _reference(text: str, name: str, where: str) -> SecretReference:
 def _size(text: str, where: str) -> int:
     found = parse_size(text)
     if not found:
-        raise ConfigError(f"'{text[:40]}' is no size", where=where, suggestion="write it like 64MiB or 100GiB")
+        raise ConfigError(f"'{text[:40]}' is not a size", where=where, suggestion="write it like 64MiB or 100GiB")
     return found
 
 
 def _age(text: str, where: str) -> float:
     found = _AGE.match(text)
     if found is None or not int(found[1]):
-        raise ConfigError(f"'{text[:40]}' is no time", where=where, suggestion="write it like 60s, 12h or 400d")
+        raise ConfigError(f"'{text[:40]}' is not a time", where=where, suggestion="write it like 60s, 12h or 400d")
     return int(found[1]) * _AGES[found[2]]

@@ -22,9 +22,9 @@ from toolgen.model.names import SOURCE_NAME
 __all__ = ["described_as", "name_for", "title_name"]
 
 _LOOKED_AT = 65_536
-_MAX_PARSED = 2**20  # of a document whose title stands in none of the usual ways
+_MAX_PARSED = 2**20  # bytes of a document whose title is not in a usual place
 _MIN_LENGTH, _MAX_LENGTH = 3, 20
-# Words that say that something is a description of an API, and not of which.
+# Words that are common in titles and do not identify an API.
 _GENERIC = frozenset(
     words("""
     a an and api apis bundle bundled by complete current definition description descriptions doc docs documentation final for from full
@@ -36,7 +36,7 @@ _NO_NAME = re.compile(r"\([^()]*\)|['’]s\b|\bweb(?=\s+apis?\b)", re.IGNORECASE
 _EXTRAS = re.compile(r"\s(?:with|including|incl\.|plus|\+)\s", re.IGNORECASE)
 _VERSION = re.compile(r"v?[0-9]+|beta[0-9]*|alpha[0-9]*")
 _JSON_TITLE = re.compile(rb'"info"\s*:\s*\{(?:[^{}]|\{[^{}]*\})*?"title"\s*:\s*"((?:[^"\\]|\\.){1,200})"', re.DOTALL)
-# The member of a YAML document with all that is indented below it, or a flow mapping of one or several lines.
+# Member of a YAML document with its indented lines, or a flow mapping of one or several lines.
 _YAML_INFO = re.compile(
     rb"""^(?:["']?info["']?)[ \t]*:[^\n]*\n?(?:(?:[ \t]+[^\n]*|[ \t]*(?:#[^\n]*)?|\}[^\n]*)\n)*""", re.MULTILINE
 )
@@ -51,7 +51,7 @@ class _Titled(msgspec.Struct):
 
 
 def described_as(spec: str, root: Path) -> tuple[SourceKind, str]:
-    """The kind of a description, and how toolgen.yaml names it. The first kind of the registry is that of what no other recognizes."""
+    """Return the kind of a description, and its value in toolgen.yaml. The first kind of the registry is the default."""
     other, *kinds = CONNECTORS.values()
     head = cache(lambda: b"" if "://" in spec else _head(root / spec))
     found = ((connector.kind, connector.recognize(spec, head)) for connector in kinds)
@@ -59,7 +59,7 @@ def described_as(spec: str, root: Path) -> tuple[SourceKind, str]:
 
 
 def name_for(spec: str, root: Path, kind: SourceKind, taken: Collection[str]) -> str:
-    """By the file's name; by `info.title` where the file's name says less, or the same and more (`apisguru__stripe.com.json`)."""
+    """Return a name from the file's name, or from `info.title` if that says more (`apisguru__stripe.com.json`)."""
     stem = Path(urlsplit(spec).path if "://" in spec else spec).name.split(".")[0]
     letters = "".join(character if character.isalnum() and character.isascii() else "_" for character in stem.lower())
     base = "_".join(part for part in letters.split("_") if part)
@@ -75,7 +75,7 @@ def name_for(spec: str, root: Path, kind: SourceKind, taken: Collection[str]) ->
 
 
 def title_name(path: Path) -> str:
-    """A name of the words of `info.title`, "" where the document has no title that says what it is of."""
+    """Return a name from the words of `info.title`, "" if the title does not identify the API."""
     return _name_of(_said(path))
 
 
@@ -90,40 +90,40 @@ def _name_of(said: list[str]) -> str:
 
 
 def _said(path: Path) -> list[str]:
-    """The words of a title that say what the API is of. What comes with it ("with fixes", "+ extension") says that only alone."""
+    """Return the identifying words of a title. Additions ("with fixes", "+ extension") count only without other words."""
     title = _NO_NAME.sub(" ", _title(path))
     return _telling(_EXTRAS.split(title)[0]) or _telling(title)
 
 
 def _better(base: str, path: Path) -> str:
-    """A name of the title's words, if it is better than one of the file's name."""
+    """Return a name from the title's words, if it is better than the name from the file's name."""
     said = _said(path)
     name = _name_of(said)
     if not name:
         return ""
     own = _telling(base)
     more = set(said) < {*own, *words(base), *base.split("_")}
-    collected = "__" in path.name  # where it comes from, and what it is
-    # `api` and `spec` are names too, if poor ones; `openapi` is a format.
+    collected = "__" in path.name  # origin, and kind
+    # `api` and `spec` are poor names; `openapi` is a format.
     nameless = not own and any(word in base for word in ("openapi", "swagger"))
     return name if nameless or len(base) > _MAX_LENGTH or more or collected else ""
 
 
 def _title(path: Path) -> str:
-    """`info.title` of a document, in JSON or YAML; "" where there is none. Of YAML only the part that has it is parsed."""
+    """Return `info.title` of a JSON or YAML document; "" if there is none. Only the part of a YAML file with the title is parsed."""
     with suppress(OSError, ValueError, RecursionError, DescriptionError):
         head = _head(path)
         is_json = head.lstrip()[:1] == b"{"
         if is_json and (
             found := _JSON_TITLE.search(head, 0, _LOOKED_AT)
-        ):  # most have it there, and need not be read whole
+        ):  # usually there, so that the rest need not be read
             return str(msgspec.json.decode(b'"%b"' % found[1]))
         data = read_file(path, MAX_DOCUMENT_SIZE)
         if is_json:  # or a flow mapping of YAML
             with suppress(ValueError):
                 return msgspec.json.decode(data, type=_Titled).info.title
         for part in [found[0]] if (found := _YAML_INFO.search(data)) else []:
-            with suppress(ValueError, DescriptionError):  # an alias of what stands elsewhere
+            with suppress(ValueError, DescriptionError):  # an alias of another part
                 return msgspec.convert(parse(part, where=path.name), _Titled).info.title
         if len(data) <= _MAX_PARSED:
             return msgspec.convert(parse(data, where=path.name), _Titled).info.title

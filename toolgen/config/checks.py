@@ -1,4 +1,4 @@
-"""`middleware:` and `inspect_results:` of toolgen.yaml: a project's own checks around calls, and what is looked for in answers."""
+"""Sections `middleware:` and `inspect_results:` of toolgen.yaml: a project's own checks of calls, and detectors for answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
 _ORDERS = frozenset({"hidden_text", "instructions", "leaks", "classifier"})
 _MAX_TIMEOUT_S, _MAX_CACHE_S = 10.0, 3600.0
-_READ_S = 2.0  # that `classifier` has for one answer
+_READ_S = 2.0  # seconds for one answer of `classifier`
 
 
 class _DecisionPoint(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,7 +64,7 @@ class GivenMiddleware(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DecisionPoint(Struct, frozen=True, kw_only=True):
-    """Service that is asked for a decision about a call: a URL, or the files of Cedar. An answer is kept for `cache_s` seconds."""
+    """Service that decides about a call: a URL, or the files of Cedar. A decision is cached for `cache_s` seconds."""
 
     url: str = ""
     token: SecretReference | None = None
@@ -121,16 +121,16 @@ class InspectionSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def labels(self) -> frozenset[str]:
-        """The labels that sessions may get."""
+        """Return the labels that sessions may get."""
         return frozenset(one.label for one in self.detectors if one.label)
 
     @property
     def tokenised(self) -> frozenset[str]:
-        """The kinds of values that tokens stand for."""
+        """Return the kinds of values that are replaced by tokens."""
         return frozenset(kind for one in self.detectors if one.then == "tokenise" for kind in one.kinds)
 
 
-# What each detector that ships looks for, usually and if asked, what becomes of it, and the label.
+# Kinds of each built-in detector, by default and on request, its action, and its label.
 SHIPPED: dict[str, tuple[tuple[str, ...], tuple[str, ...], Action, str]] = {
     "hidden_text": (("invisible", "bidirectional", "tags"), (), "redact", "untrusted"),
     "instructions": (("instruction",), (), "label", "untrusted"),
@@ -145,7 +145,7 @@ SHIPPED: dict[str, tuple[tuple[str, ...], tuple[str, ...], Action, str]] = {
 def read_middleware(
     document: YamlDocument, given: Sequence[object], root: Path, warnings: list[str]
 ) -> tuple[MiddlewareSettings, ...]:
-    """The entries in their order, the first outermost. Raises `ConfigError`."""
+    """Return the entries in order, the first outermost. Raises `ConfigError`."""
     return tuple(_middleware(document, index, root, warnings) for index in range(len(given)))
 
 
@@ -215,7 +215,7 @@ def _point(
 def _python(text: str, where: str) -> str:
     if not _NAME.match(text):
         raise ConfigError(
-            f"'{text[:60]}' is no name like my_package.my_check", where=where, suggestion="write module.name"
+            f"'{text[:60]}' is not a name like my_package.my_check", where=where, suggestion="write module.name"
         )
     return text
 
@@ -236,7 +236,7 @@ def _seconds(
 def _label(text: str, document: YamlDocument, path: tuple[str | int, ...]) -> str:
     if not _LABEL.match(text):
         raise ConfigError(
-            f"'{text[:60]}' is no label: a letter, then letters, digits, - or _", where=document.where(*path)
+            f"'{text[:60]}' is not a label: a letter, then letters, digits, - or _", where=document.where(*path)
         )
     return text
 
@@ -249,7 +249,7 @@ def read_inspection(document: YamlDocument, given: Sequence[object], root: Path)
 
 
 def _check_tokens(document: YamlDocument, path: tuple[str | int, ...], given: GivenDetector) -> None:
-    """A token stands for a value of a kind that is known before: what is an order to a model is given back to nobody."""
+    """Check that tokens are used only for known kinds of values: text that is an instruction to a model must never be returned."""
     if given.detector in _ORDERS:
         raise ConfigError(
             f"then: what {given.detector} finds has no tokens",
@@ -265,7 +265,7 @@ def _check_tokens(document: YamlDocument, path: tuple[str | int, ...], given: Gi
     for at, kind in enumerate(given.kinds):
         if not KIND.match(kind):
             raise ConfigError(
-                f"'{kind[:60]}' is no kind that a token can have: small letters, digits and _",
+                f"'{kind[:60]}' is not a kind that a token can have: small letters, digits and _",
                 where=document.where(*path, "kinds", at),
             )
 

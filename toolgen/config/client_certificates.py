@@ -1,4 +1,4 @@
-"""`gateway.client_certificates`: certificates that a proxy has verified, and says so in a header."""
+"""Section `gateway.client_certificates`: certificates that a proxy has verified, and forwards in a header."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GivenClientCertificates(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ClientCertificates(Struct, frozen=True, kw_only=True):
-    """Header with a client's certificate (in lower case), and the proxies that are believed to have verified it."""
+    """Header with a client's certificate (in lower case), and the proxies that are trusted to have verified it."""
 
     header: str
     proxies: Networks
@@ -47,12 +47,12 @@ def read_client_certificates(
     path = ("gateway", "client_certificates")
     if not _HEADER.match(given.header) or given.header.lower() in _OTHER_HEADERS:
         raise ConfigError(
-            f"'{short(given.header)}' is no header for a certificate; use one like X-Client-Cert, which the proxy always sets",
+            f"'{short(given.header)}' is not a header for a certificate; use one like X-Client-Cert, which the proxy always sets",
             where=document.where(*path, "header"),
         )
     if not given.proxies:
         raise ConfigError(
-            "names no proxy, so no certificate would be believed",
+            "has no proxy, so no certificate would be trusted",
             where=document.where(*path, "proxies"),
             suggestion='list the addresses its connections come from, like "10.0.0.0/8"',
         )

@@ -1,4 +1,4 @@
-"""Settings of the console in toolgen.yaml: who may see it, and how people sign in."""
+"""Settings of the console in toolgen.yaml: roles with access, and the sign-in of people."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GivenConsole(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SignIn(Struct, frozen=True, kw_only=True):
-    """An OpenID Connect provider that says who somebody is. `issuer` is its identifier, exactly as its tokens say it."""
+    """OpenID Connect provider for the sign-in. `issuer` is its identifier, exactly as in its tokens."""
 
     issuer: str
     client_id: str
@@ -51,11 +51,11 @@ class SignIn(Struct, frozen=True, kw_only=True):
 
 
 class ConsoleSettings(Struct, frozen=True, kw_only=True):
-    """Roles of the policy that may look (`viewers`) and that may verify besides (`admins`); the policy itself says which may answer.
+    """Roles of the policy with access (`viewers`), and with the right to verify (`admins`); the policy decides who may answer.
 
-    `url` is the gateway's address as browsers see it, "" where that is this machine. A session ends after `idle_s` seconds without a
-    request, and `expires_s` after it began. `over_tls` says that the gateway speaks TLS itself. `apps` is the origin that pages of apps
-    are served from, "" if the console shows none.
+    `url` is the gateway's address for browsers, "" for this machine. A session ends after `idle_s` seconds without a request, and
+    `expires_s` after its start. `over_tls`: the gateway terminates TLS itself. `apps` is the origin of pages of apps, "" if the console
+    shows none.
     """
 
     viewers: frozenset[str] = frozenset({"reviewer"})

@@ -1,4 +1,4 @@
-"""The settings in force, one line for each: the value, where it comes from, and no secret."""
+"""Settings in force, one line for each: the value and its origin, without secrets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CREDENTIAL = re.compile(
 _FLAG = re.compile(r"--?[A-Za-z0-9_.-]*(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)
 _KINDS = frozenset({*CONNECTORS, "resource"})
 _RETRIED = frozenset({"retries", "breaker", "concurrency"})
-# What a source without these keys has all the same; of a mapping, the defaults of its own keys.
+# Defaults of missing keys of a source; for a mapping, the defaults of its own keys.
 _IMPLIED: Mapping[str | int, Any] = {
     **{key: {"": ""} for key in ("timeouts", "retries", "breaker", "answers")},
     "concurrency": 100,
@@ -38,11 +38,11 @@ _IMPLIED: Mapping[str | int, Any] = {
     "total": "60s",
 }
 _FOLLOWS = {"first_byte": "total"}
-"""Keys that have the value of another key, if that one alone is written."""
+"""Keys with the value of another key, if only that one is written."""
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """A value in force. `origin` is a place (`toolgen.yaml:7`), `default`, or the variable (`environment TOOLGEN_GATEWAY__PORT`)."""
+    """Value in force. `origin` is a place (`toolgen.yaml:7`), `default`, or the variable (`environment TOOLGEN_GATEWAY__PORT`)."""
 
     path: _Path
     value: Any
@@ -50,12 +50,12 @@ class Setting(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The path as people write it: `audit.checkpoints.to[0].post`."""
+        """Path as people write it: `audit.checkpoints.to[0].post`."""
         return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).removeprefix(".")
 
 
 def settings_in_force(file: Path, environment: Mapping[str, str]) -> tuple[Setting, ...]:
-    """Every setting of a project, in the order of the reference. Raises `ConfigError` for a file that is no project's."""
+    """Return every setting of a project, in the order of the reference. Raises `ConfigError` for an invalid file."""
     found = read_file(file, environment)
     return tuple(_settings(found, (), root_of("toolgen.yaml"), found.document.data))
 
@@ -107,7 +107,7 @@ def _origin(found: InForce, path: _Path) -> str:
 
 
 def _shown(path: _Path, value: Any) -> Any:
-    """A value without its secrets: references are no secrets, and stay."""
+    """Return a value without its secrets. References are not secrets, and stay."""
     if isinstance(value, list):
         flags = ("", *(one if isinstance(one, str) else "" for one in value))
         return [MASK if _FLAG.match(flag) else _shown(path, one) for flag, one in zip(flags, value, strict=False)]
@@ -128,7 +128,7 @@ def _is_reference(text: str) -> bool:
 
 
 def _without_password(text: str) -> str:
-    """A URL without what stands between user and host."""
+    """Return a URL without the password between user and host."""
     location, password = part_password(text)
     if password:
         return text if _is_reference(password) else location.replace("@", f":{MASK}@", 1)

@@ -30,7 +30,7 @@ _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _BROKEN = re.compile(r"\$\{env:[^}]*\}?")
 _CREDENTIAL = re.compile(r"(?:key|token|secret|password|credential)s?\Z", re.IGNORECASE)
 _ANY = "*"
-# Where a secret is written: what stands there, or below, is a reference that is read when it is used.
+# Places of secrets: a value there, or below, is a reference that is resolved when it is used.
 _SECRETS: tuple[_Path, ...] = (
     ("sources", _ANY, "auth"),
     ("sources", _ANY, "mcp", "env"),
@@ -46,26 +46,26 @@ _SECRETS: tuple[_Path, ...] = (
     ("notify", _ANY, "authorities"),
     ("telemetry", "headers"),
 )
-# What is read as it is written: no value of the environment may become part of it.
+# Values without substitution: no variable of the environment may become part of them.
 _AS_WRITTEN: tuple[_Path, ...] = (("sources", _ANY, "constants"), ("sources", _ANY, "scalars"))
-# What becomes part of the tools, which agents read and generated/ holds.
+# Values that become part of the tools, which agents read and generated/ contains.
 _BUILT: tuple[_Path, ...] = (
     *_AS_WRITTEN,
     ("tools", _ANY, "name"),
     ("tools", _ANY, "title"),
     ("tools", _ANY, "description"),
 )
-_LOCATIONS: tuple[_Path, ...] = (("state",), ("audit", "index"), ("sources", _ANY, "sql"))  # may hold a password
+_LOCATIONS: tuple[_Path, ...] = (("state",), ("audit", "index"), ("sources", _ANY, "sql"))  # may contain a password
 
 
 class InForce(Struct, frozen=True, kw_only=True):
-    """A file with what the environment says in it. `origins` are the variables that values come from, by path."""
+    """File with the values of the environment. `origins` are the variables of values, by path."""
 
     document: YamlDocument
     origins: Mapping[_Path, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def outside(self, warnings: Sequence[str]) -> tuple[str, ...]:
-        """These warnings without those of secrets that are written out, where it is the environment that has them."""
+        """Return these warnings without those about literal secrets that came from the environment."""
         places = [
             path[:length] for path in self.origins if _below(path, _LOCATIONS) for length in (len(path), len(path) - 1)
         ]
@@ -81,7 +81,7 @@ def is_secret(path: _Path) -> bool:
 
 
 def in_force(document: YamlDocument, root: type[msgspec.Struct], environment: Mapping[str, str]) -> InForce:
-    """The file as it counts here. Raises `ConfigError` with the line, or the variable, that is wrong."""
+    """Return the file with the values of the environment. Raises `ConfigError` with the faulty line or variable."""
     if not isinstance(document.data, dict):
         return InForce(document=document)
     reader = _EnvironmentReader(document, structure_of(root), environment)
@@ -93,7 +93,7 @@ def in_force(document: YamlDocument, root: type[msgspec.Struct], environment: Ma
 
 
 class _EnvironmentReader:
-    """`placed` are the paths that a variable of ours set, `filled` those with a `${env:…}`."""
+    """Reader of the environment. `placed` are the paths set by a `TOOLGEN_` variable, `filled` those with a `${env:…}`."""
 
     def __init__(self, document: YamlDocument, root: inspect.StructType, environment: Mapping[str, str]) -> None:
         self._document = document
@@ -104,7 +104,7 @@ class _EnvironmentReader:
         self.filled: dict[_Path, str] = {}
 
     def override(self) -> None:
-        """Puts the values of `TOOLGEN_…` where they belong."""
+        """Insert the values of `TOOLGEN_…` variables."""
         for name in sorted(self._environment):
             if not name.startswith(PREFIX):
                 continue
@@ -113,8 +113,10 @@ class _EnvironmentReader:
                 self._place(name, words)
 
     def _is_meant(self, name: str, words: str) -> bool:
-        """Return True if a name without `__` is a key of the file: other programs, and toolgen itself, have variables that begin so too.
-        Raises `ConfigError` for a misspelt key."""
+        """Return True if a name without `__` is a key of the file: other programs, and toolgen itself, have variables with this prefix too.
+
+        Raises `ConfigError` for a misspelt key.
+        """
         keys = {one.encode_name.upper() for one in self._root.fields if _is_leaf(one.type)}
         if words not in keys and (close := get_close_matches(words, keys, n=1, cutoff=0.8)):
             raise ConfigError(f"there is no such setting (did you mean '{PREFIX}{close[0]}'?)", where=name)
@@ -132,7 +134,7 @@ class _EnvironmentReader:
         self.placed[path] = name
 
     def _path(self, name: str, words: str) -> tuple[_Path, inspect.Type]:
-        """The keys that the words of a variable name, and the type of what stands there."""
+        """Return the keys that the words of a variable name, and the type of the value there."""
         path: _Path = ()
         info: inspect.Type = self._root
         value: Any = self.data
@@ -152,7 +154,7 @@ class _EnvironmentReader:
         if not _is_leaf(info):
             below = "__, ".join(sorted(self._known(info, value)))
             raise ConfigError(
-                f"{'.'.join(map(str, path))} has keys of its own",
+                f"{'.'.join(map(str, path))} has its own keys",
                 where=name,
                 suggestion=f"add one of them: {below}" if below else "",
             )
@@ -175,19 +177,21 @@ class _EnvironmentReader:
     def _value(self, name: str, path: _Path, info: inspect.Type) -> Any:
         text = self._environment[name]
         if _below(path, _BUILT):
-            raise ConfigError(f"{path[-1]} is part of what is built", where=name, suggestion="write it in toolgen.yaml")
+            raise ConfigError(
+                f"{path[-1]} is part of the built files", where=name, suggestion="write it in toolgen.yaml"
+            )
         if is_secret(path) and "${" not in text and text != "none":
-            return f"${{env:{name}}}"  # read when it is used, and never before
+            return f"${{env:{name}}}"  # resolved only when it is used
         return _typed(text, info)
 
     def fill(self, path: _Path, value: Any) -> Any:
-        """Puts values in place of the `${env:…}` below a path."""
+        """Replace the `${env:…}` below a path by their values."""
         if isinstance(value, dict):
             known = self._type(path)
             for key in value:
                 if (
                     isinstance(known, inspect.AnyType) or inner(known, key) is not None
-                ):  # another key is refused as a whole
+                ):  # another key is refused completely
                     value[key] = self.fill((*path, key), value[key])
         elif isinstance(value, list):
             for index, one in enumerate(value):
@@ -200,7 +204,7 @@ class _EnvironmentReader:
         where = self._document.where(*path) if path not in self.placed else self.placed[path]
         if _below(path, _BUILT):
             raise ConfigError(
-                f"{path[-1]}: takes no ${{env:…}}, because what is built would show it to agents", where=where
+                f"{path[-1]}: does not accept ${{env:…}}, because the built files would show it to agents", where=where
             )
         kept = _password_at(text) if _below(path, _LOCATIONS) else range(0)
         names: list[str] = []
@@ -215,7 +219,7 @@ class _EnvironmentReader:
         for found in _BROKEN.finditer(text):
             if found.start() not in kept and not _REFERENCE.fullmatch(found[0]):
                 raise ConfigError(
-                    f"'{found[0][:60]}' names no variable",
+                    f"'{found[0][:60]}' is not a reference to a variable",
                     where=where,
                     suggestion="write ${env:NAME} or ${env:NAME:-default}",
                 )
@@ -228,9 +232,9 @@ class _EnvironmentReader:
         name, default = found[1], found[2]
         if _CREDENTIAL.search(name):
             raise ConfigError(
-                f"${{env:{name}}} is named like a credential, and here everybody could read it",
+                f"${{env:{name}}} is named like a credential, and would be readable by everybody here",
                 where=where,
-                suggestion="credentials stand in auth:, in env: of a command, in headers: and as the password of a URL",
+                suggestion="credentials belong in auth:, in env: of a command, in headers: and as the password of a URL",
             )
         given = self._environment.get(name, "")
         if not given and default is None:
@@ -249,7 +253,7 @@ class _EnvironmentReader:
 
 
 def _typed(text: str, info: inspect.Type) -> Any:
-    """Text as the YAML that it is, where a value of that type may stand there; else as it is."""
+    """Parse text as YAML if a value of the allowed type results; else return the text."""
     try:
         value = parse(f"value: {text}", "value", ConfigError).data["value"]
     except (ConfigError, KeyError):

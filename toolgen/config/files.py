@@ -1,4 +1,4 @@
-"""`gateway.files` of toolgen.yaml: how much is kept of files that tools answer with and that callers upload, and for how long."""
+"""Section `gateway.files` of toolgen.yaml: limits and retention of files in answers of tools and of uploads of callers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class GivenFiles(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FileSettings(Struct, frozen=True, kw_only=True):
-    """Settings of stored files, and the maximum bytes of a picture or a recording for a model (`shown`). `roots` are the folders of which
-    callers on this machine may name files."""
+    """Settings of stored files, and the maximum bytes of a picture or a recording for a model (`shown`). `roots` are the folders of
+    which callers on this machine may name files.
+    """
 
     budget: FileBudget = FileBudget()
     shown: int = DEFAULT_SHOWN
@@ -39,7 +40,7 @@ class FileSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_files(given: GivenFiles, document: YamlDocument, root: Path) -> FileSettings:
-    """The settings of files; `root` is the project's folder. Raises `ConfigError`."""
+    """Return the settings of files; `root` is the project's folder. Raises `ConfigError`."""
 
     def size(key: str, text: str, least: int, most: int, spelled: str) -> int:
         found = parse_size(text)

@@ -1,4 +1,4 @@
-"""Settings of the gateway itself in toolgen.yaml: its address, proxies, how it stops, and its `state:`."""
+"""Settings of the gateway in toolgen.yaml: its address, proxies, its shutdown, and its `state:`."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _DEFAULT = {"https": 443, "http": 80}
 
 
 def read_public_url(given: str | None, where: str) -> str:
-    """The origin (`https://tools.example.com`, a port only where it is not the usual one), "" where none is given.
+    """Return the origin (`https://tools.example.com`, with a port unless it is the default one), "" if none is set.
 
-    Raises `ConfigError`. Tokens travel to it, so it is https; http is for loopback alone (RFC 9728 section 7, RFC 8252 section 8.3).
+    Raises `ConfigError`. Tokens are sent to it, so it must be https; http is only for loopback (RFC 9728 section 7, RFC 8252 section 8.3).
     """
     if given is None:
         return ""
@@ -63,38 +63,38 @@ def read_public_url(given: str | None, where: str) -> str:
         raise ConfigError(
             "url: is not an address like https://tools.example.com",
             where=where,
-            suggestion="give the address that agents use, behind whatever proxy there is",
+            suggestion="set the address that agents use, in front of any proxy",
         )
     if parts.username is not None or parts.path not in {"", "/"} or "?" in given or "#" in given:
         raise ConfigError(
-            "url: takes scheme, host and port alone",
+            "url: takes only scheme, host and port",
             where=where,
-            suggestion="leave user, path, query and fragment away; the gateway adds /mcp itself",
+            suggestion="remove user, path, query and fragment; the gateway adds /mcp itself",
         )
     if parts.scheme != "https" and not _is_loopback(host):
         raise ConfigError(
             "url: must be https, because tokens are sent to it",
             where=where,
-            suggestion="http is taken for 127.0.0.1, [::1] and localhost alone",
+            suggestion="http is accepted only for 127.0.0.1, [::1] and localhost",
         )
     named = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{named}" + (f":{port}" if port not in {None, _DEFAULT[parts.scheme]} else "")
 
 
 def read_drain(given: str, where: str) -> float:
-    """Seconds that calls in flight have to end when the gateway stops. Raises `ConfigError`."""
+    """Return the seconds that calls in flight have to end when the gateway stops. Raises `ConfigError`."""
     seconds = parse_duration(given)
     if seconds is None or not 1 <= seconds <= _MAX_DRAIN_S:
         raise ConfigError(
             "drain: takes 1s to 1h",
             where=where,
-            suggestion="give a little less than what the system around waits before it kills",
+            suggestion="set it a little below the time after which the process is killed",
         )
     return seconds
 
 
 def read_grace(given: str | None, drain_s: float, where: str) -> float | None:
-    """Seconds in which calls are still taken after the gateway was told to stop; None where nothing is said. Raises `ConfigError`."""
+    """Return the seconds in which new calls are accepted after the stop signal; None if not set. Raises `ConfigError`."""
     if given is None:
         return None
     seconds = parse_duration(given)
@@ -102,13 +102,13 @@ def read_grace(given: str | None, drain_s: float, where: str) -> float | None:
         raise ConfigError(
             "grace: takes a time below gateway.drain, like 5s, or 0s for none",
             where=where,
-            suggestion="it is the first part of drain: what is left of it is for the calls under way",
+            suggestion="it is the first part of drain; the rest is for calls in flight",
         )
     return seconds
 
 
 def read_pending_after(given: str | None, where: str) -> float | None:
-    """Seconds that a caller waits before its call goes on without it; None where it waits to the end. Raises `ConfigError`."""
+    """Return the seconds that a caller waits before its call continues without it; None for no limit. Raises `ConfigError`."""
     if given is None:
         return None
     seconds = parse_duration(given)
@@ -116,7 +116,7 @@ def read_pending_after(given: str | None, where: str) -> float | None:
         raise ConfigError(
             "pending_after: takes 0s to 1h, like 30s",
             where=where,
-            suggestion="give a little less than what clients and the proxies before the gateway wait",
+            suggestion="set it a little below the timeouts of clients and of proxies in front of the gateway",
         )
     return seconds
 
@@ -130,8 +130,9 @@ class GivenTls(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TlsFiles(Struct, frozen=True, kw_only=True):
-    """The certificate (with its chain) and key that the gateway shows, in PEM, and the authorities one of which signed each client's;
-    None where clients show none. `where` is the place in toolgen.yaml."""
+    """Certificate (with its chain) and key of the gateway, in PEM, and the authorities of client certificates; None without client
+    certificates. `where` is the place in toolgen.yaml.
+    """
 
     certificate: Path
     key: Path
@@ -140,12 +141,12 @@ class TlsFiles(Struct, frozen=True, kw_only=True):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All of them."""
+        """Return all paths."""
         return (self.certificate, self.key, *(() if self.client_ca is None else (self.client_ca,)))
 
 
 def read_tls(given: GivenTls | None, root: Path, where: str) -> TlsFiles | None:
-    """Paths of the files; a server that starts says what is wrong with them."""
+    """Return the paths of the files; a server reports faults of their content when it starts."""
     if given is None:
         return None
     authorities = None if given.client_ca is None else root / given.client_ca
@@ -153,16 +154,16 @@ def read_tls(given: GivenTls | None, root: Path, where: str) -> TlsFiles | None:
 
 
 def read_networks(given: Sequence[str], document: YamlDocument, *path: str, danger: str) -> Networks:
-    """The networks of a list like `["10.0.0.0/8"]`. Raises `ConfigError`; `danger` is what could happen if everybody were in one."""
+    """Return the networks of a list like `["10.0.0.0/8"]`. Raises `ConfigError`; `danger` is the risk of a network with all addresses."""
     networks = []
     for index, text in enumerate(given):
         where = document.where(*path, index)
         try:
             network = ip_network(text)
         except ValueError as error:
-            raise ConfigError(f"'{text[:60]}' is no network like 10.0.0.0/8", where=where) from error
+            raise ConfigError(f"'{text[:60]}' is not a network like 10.0.0.0/8", where=where) from error
         if network.prefixlen == 0:
-            raise ConfigError(f"{text} is everybody: {danger}", where=where)
+            raise ConfigError(f"{text} contains all addresses: {danger}", where=where)
         networks.append(network)
     return tuple(networks)
 
@@ -174,7 +175,7 @@ class GivenCors(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_origins(given: GivenCors, document: YamlDocument) -> frozenset[str]:
-    """The origins of web pages that may call the gateway, as browsers write them (RFC 6454, section 6.2). Raises `ConfigError`."""
+    """Return the origins of web pages that may call the gateway, as browsers write them (RFC 6454, section 6.2). Raises `ConfigError`."""
     return frozenset(
         _origin(text, document.where("gateway", "cors", "origins", index)) for index, text in enumerate(given.origins)
     )
@@ -192,13 +193,13 @@ def _origin(text: str, where: str) -> str:
         raise ConfigError(
             f"{text[:60]!a} is not an origin like https://chat.example.com",
             where=where,
-            suggestion="give scheme, host in lower case, and a port that is not the usual one; each origin by itself, without * or a path",
+            suggestion="write scheme, host in lower case, and a port unless it is the default; one origin per entry, without * or a path",
         )
     if parts.scheme != "https" and not _is_loopback(host):
         raise ConfigError(
-            f"'{text}': a page that came over http can be changed on its way, and would be given the answers",
+            f"'{text}': a page loaded over http can be changed in transit, and would receive the answers",
             where=where,
-            suggestion="use https; http is taken for 127.0.0.1, [::1] and localhost alone",
+            suggestion="use https; http is accepted only for 127.0.0.1, [::1] and localhost",
         )
     return text
 
@@ -232,13 +233,13 @@ _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
 
 
 class StateSettings(Struct, frozen=True, kw_only=True):
-    """Redis, and the reference of its password; None where there is none."""
+    """Redis, and the reference of its password; None without a password."""
 
     location: RedisLocation
     password: SecretReference | None
 
     def secret(self) -> str:
-        """The password as it is now, "" where there is none. Raises `SecretError`."""
+        """Return the current password, "" without one. Raises `SecretError`."""
         if self.password is None:
             return ""
         from toolgen.connectors.secrets import SecretResolver  # noqa: PLC0415 - brings asyncio, which reading a project has no use for
@@ -255,9 +256,9 @@ def read_state(text: str, where: str, root: Path, warnings: list[str]) -> StateS
         parts = urlsplit(location)
         port = parts.port
     except ValueError:
-        raise ConfigError("state: is not understood", where=where, suggestion=f"use {_SHAPE}") from None
+        raise ConfigError("state: has an unknown value", where=where, suggestion=f"use {_SHAPE}") from None
     if parts.scheme not in {"redis", "rediss"} or not parts.hostname or parts.password or parts.fragment or port == 0:
-        raise ConfigError("state: is not understood", where=where, suggestion=f"use {_SHAPE}")
+        raise ConfigError("state: has an unknown value", where=where, suggestion=f"use {_SHAPE}")
     if find_spec("redis") is None:
         raise ConfigError(
             "state: in Redis needs its client", where=where, suggestion='install it with: pip install "toolgen[redis]"'
@@ -289,7 +290,7 @@ def _options(parts: SplitResult, where: str) -> dict[str, str]:
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in _OPTIONS or name in options or not value:
             raise ConfigError(
-                f"state: the option {name[:40]!r} is unknown, empty or there twice{nearest(name, _OPTIONS)}",
+                f"state: the option {name[:40]!r} is unknown, empty or repeated{nearest(name, _OPTIONS)}",
                 where=where,
                 suggestion=f"known: {', '.join(_OPTIONS)}",
             )
@@ -302,7 +303,7 @@ def _options(parts: SplitResult, where: str) -> dict[str, str]:
 def _database(path: str, where: str) -> int:
     text = path.removeprefix("/")
     if text and not (text.isascii() and text.isdigit() and len(text) <= 4):
-        raise ConfigError("state: what stands behind the host is the number of a database, as in /0", where=where)
+        raise ConfigError("state: the path is the number of a database, as in /0", where=where)
     return int(text or 0)
 
 

@@ -18,7 +18,7 @@ _TITLES: Mapping[FileKind, str] = {"toolgen.yaml": "toolgen.yaml", "policy": "A 
 _ENVIRONMENT = "environment"
 _READ_AS_TEXT = frozenset(
     {"Credential", "CredentialTls"}
-)  # what has secrets: a reference there is read when it is used
+)  # mappings with secrets: a reference there is resolved when it is used
 _KEYWORDS: Mapping[str, frozenset[str]] = {
     "number": frozenset({"minimum", "maximum", "exclusiveMinimum"}),
     "string": frozenset({"pattern", "enum", "minLength", "maxLength"}),
@@ -29,7 +29,7 @@ _KINDS = {"integer": "number", "number": "number", "string": "string", "array": 
 
 
 def json_schema(kind: FileKind) -> _Schema:
-    """The schema of a file of this kind. What it refuses, a gateway would not start with; a start checks more than it can say."""
+    """Return the schema of a file of this kind. A gateway does not start with a file that it refuses; the start makes further checks."""
     builder = _Builder(kind)
     definitions = {name_of(one): builder.structure(one) for one in structures(kind)}
     if kind == "toolgen.yaml":
@@ -53,7 +53,7 @@ class _Builder:
         self._keys = described(kind)
 
     def structure(self, info: inspect.StructType) -> _Schema:
-        """The schema of one mapping."""
+        """Return the schema of one mapping."""
         name = name_of(info)
         built: _Schema = {
             "type": "object",
@@ -62,7 +62,7 @@ class _Builder:
         }
         if required := [key.name for key in self._keys[name] if key.required]:
             built["required"] = required
-        if name == "Source":  # exactly one says what it is
+        if name == "Source":  # exactly one of these keys
             present = {kind: {"type": ["string", "object"]} for kind in (*CONNECTORS, "resource")}
             built["oneOf"] = [{"required": [kind], "properties": {kind: is_one}} for kind, is_one in present.items()]
         return built
@@ -125,7 +125,7 @@ def _is_narrow(schema: _Schema) -> bool:
 
 
 def _narrowed(schema: _Schema, key: ConfigKey) -> _Schema:
-    """A type with what the key's limits say of it."""
+    """Return a type with the limits of the key."""
     kind = _KINDS.get(schema.get("type", ""), "")
     narrow = {name: value for name, value in key.keywords.items() if name in _KEYWORDS.get(kind, ())}
     if isinstance(narrow.get("items"), dict):

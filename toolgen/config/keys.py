@@ -1,4 +1,4 @@
-"""Every key of toolgen.yaml and of policy files: its type from the types that read it, its meaning and an example from described/."""
+"""Keys of toolgen.yaml and of policy files: types from the types that read them, meanings and examples from described/."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "share": (r"^[0-9]{1,3}(?:\.[0-9]{1,3})?%$", "a share like 20%"),
     }
 )
-"""Forms of text: the pattern, and what it is called."""
+"""Forms of text: the pattern, and its name."""
 _ROOTS: Mapping[FileKind, type[msgspec.Struct]] = {"toolgen.yaml": GivenFile, "policy": FileShape}
 _TEXTS: Mapping[FileKind, tuple[str, ...]] = {
     "toolgen.yaml": ("toolgen_yaml.yaml", "credential.yaml"),
@@ -58,10 +58,10 @@ _EXCEPTIONS = {
 
 
 class ConfigKey(Struct, frozen=True, kw_only=True):
-    """A key of a mapping.
+    """Key of a mapping.
 
-    `form` is one of `FORMS` or "". `kinds` are the kinds of sources that take it, () for all. `needs` are keys beside it that its example
-    needs. `least` and `most` are limits in the words of the file. `keywords` are of JSON Schema.
+    `form` is one of `FORMS` or "". `kinds` are the kinds of sources that have it, () for all. `needs` are keys that its example needs
+    beside it. `least` and `most` are limits as written in the file. `keywords` are of JSON Schema.
     """
 
     name: str
@@ -79,7 +79,7 @@ class ConfigKey(Struct, frozen=True, kw_only=True):
 
 
 def root_of(kind: FileKind) -> inspect.StructType:
-    """The type that a file of this kind is read as."""
+    """Return the type that reads a file of this kind."""
     return structure_of(_ROOTS[kind])
 
 
@@ -90,7 +90,7 @@ def name_of(structure: inspect.StructType) -> str:
 
 
 def structures(kind: FileKind) -> Iterator[inspect.StructType]:
-    """Every mapping with keys of its own, the file first, each once."""
+    """Return every mapping with its own keys, the file first, each once."""
     waiting: list[inspect.Type] = [root_of(kind)]
     seen: set[type] = set()
     while waiting:
@@ -106,7 +106,7 @@ def structures(kind: FileKind) -> Iterator[inspect.StructType]:
 
 
 def places(kind: FileKind) -> Mapping[str, tuple[str, ...]]:
-    """Path of each mapping, by its name, as people write it: `gateway`, `sources.NAME.timeouts`, `rules[].bind`."""
+    """Return the path of each mapping, by its name, as people write it: `gateway`, `sources.NAME.timeouts`, `rules[].bind`."""
     found: dict[str, tuple[str, ...]] = {name_of(root_of(kind)): ("",)}
     for structure in structures(kind):
         for item in structure.fields:
@@ -127,9 +127,9 @@ def places(kind: FileKind) -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def described(kind: FileKind) -> Mapping[str, tuple[ConfigKey, ...]]:
-    """The keys of every mapping, by the name of the mapping.
+    """Return the keys of every mapping, by the name of the mapping.
 
-    Raises `ConfigError` where a key has no text, or a text no key: the texts are part of the program, and a test reads them all.
+    Raises `ConfigError` for a key without a text, or a text without a key: the texts are part of the program, and a test reads them all.
     """
     texts: dict[str, dict[str, dict[str, Any]]] = {}
     for name in _TEXTS[kind]:

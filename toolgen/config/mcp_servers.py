@@ -1,4 +1,4 @@
-"""Settings of the MCP servers that the gateway is: `gateway.mcp` at /mcp, and `gateway.endpoints` at /mcp/NAME."""
+"""Settings of the gateway's MCP servers: `gateway.mcp` at /mcp, and `gateway.endpoints` at /mcp/NAME."""
 
 from __future__ import annotations
 
@@ -54,9 +54,12 @@ class GivenEndpoint(_GivenServer, kw_only=True):
 
 
 class McpServerSettings(Struct, frozen=True, kw_only=True):
-    """MCP server as it introduces itself: `name` is for programs, `title` for people. `toolsets` are those whose tools, prompts and
-    resources it has, all where there are none. `instructions` come before those that are generated; "" is for no instructions at all, and
-    None for the generated ones alone. `apps`: answers have the gateway's own app, in clients that show apps."""
+    """MCP server's introduction: `name` is for programs, `title` for people. `toolsets` limit its tools, prompts and resources, none means
+    all.
+
+    `instructions` precede the generated ones; "" means no instructions at all, and None only the generated ones. `apps`: answers have the
+    gateway's own app, in clients that show apps.
+    """
 
     name: str = "toolgen"
     title: str = "toolgen"
@@ -67,7 +70,7 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     apps: bool = False
 
     def info(self, version: str) -> dict[str, Json]:
-        """MCP's Implementation."""
+        """Return MCP's Implementation."""
         said: dict[str, Json] = {"name": self.name, "title": self.title, "version": version}
         said |= {"websiteUrl": self.website} if self.website else {}
         return said | ({"icons": list(self.icons)} if self.icons else {})
@@ -76,7 +79,7 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
 def read_mcp_servers(
     given: GivenMcpServer, endpoints: Mapping[str, GivenEndpoint], document: YamlDocument
 ) -> Mapping[str, McpServerSettings]:
-    """The servers by the name of their endpoint, "" for that at /mcp. Raises `ConfigError`."""
+    """Return the servers by the name of their endpoint, "" for the one at /mcp. Raises `ConfigError`."""
     found = {"": _server(given, document, ("gateway", "mcp"), "toolgen")}
     for name, endpoint in endpoints.items():
         path = ("gateway", "endpoints", name)
@@ -87,7 +90,7 @@ def read_mcp_servers(
             )
         if not endpoint.toolsets:
             raise ConfigError(
-                f"the endpoint {name} names no toolset",
+                f"the endpoint {name} has no toolset",
                 where=document.where(*path),
                 suggestion=f"write endpoints: {{{name}: {{toolsets: [NAME]}}}} with a name under toolsets: of the policy",
             )

@@ -1,4 +1,4 @@
-"""Settings under `notify:` in toolgen.yaml: who is notified of approvals, where, and how messages are signed."""
+"""Section `notify:` of toolgen.yaml: receivers of notifications about approvals, and the signatures of messages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def read_notify(given: Mapping[str, Any], document: YamlDocument, console: str, 
     line, and without the content of an address or a secret."""
     if given and not console:
         raise ConfigError(
-            "notifications link to the console, and nothing says where it is",
+            "notifications link to the console, but its address is not set",
             where=document.where("notify"),
             suggestion="set console.url to the gateway's address as browsers see it, like https://gateway.example.com",
         )
@@ -92,7 +92,7 @@ def _webhook(name: str, document: YamlDocument, warnings: list[str]) -> Webhook:
     path = ("notify", name)
     where = document.where(*path)
     if not _NAME.match(name):
-        raise ConfigError(f"'{name[:60]}' is no name: lower-case letters, digits, _ and -", where=where)
+        raise ConfigError(f"'{name[:60]}' is not a valid name: lower-case letters, digits, _ and -", where=where)
     given = decode(document, path, GivenNotify, ConfigError)
     url = _reference(given.url, "url", document.where(*path, "url"))
     if url.prefix:
@@ -103,10 +103,12 @@ def _webhook(name: str, document: YamlDocument, warnings: list[str]) -> Webhook:
     at = document.where(*path, "secret")
     secrets = tuple(_reference(one, "secret", at) for one in written)
     if not secrets and given.format == "generic":
-        raise ConfigError("needs secret:, or nobody could tell our messages from others", where=where, suggestion=_HOW)
+        raise ConfigError(
+            "needs secret:, because receivers must distinguish our messages from others", where=where, suggestion=_HOW
+        )
     for secret in secrets:
         if secret.prefix or (secret.provider == "literal" and key_of(secret.locator) is None):
-            raise ConfigError("secret: is none that signs webhooks", where=at, suggestion=_HOW)
+            raise ConfigError("secret: is not a signing secret of webhooks", where=at, suggestion=_HOW)
         if secret.provider == "literal":
             warnings.append(f"{at}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
     authorities = None
@@ -115,7 +117,9 @@ def _webhook(name: str, document: YamlDocument, warnings: list[str]) -> Webhook:
         authorities = _reference(given.authorities, "authorities", at)
         literal = authorities.provider == "literal"
         if authorities.prefix or (literal and "-----BEGIN CERTIFICATE-----" not in authorities.locator):
-            raise ConfigError("authorities: are no PEM certificates", where=at, suggestion="write ${file:/path/ca.pem}")
+            raise ConfigError(
+                "authorities: are not PEM certificates", where=at, suggestion="write ${file:/path/ca.pem}"
+            )
     return Webhook(
         name=name,
         url=url,

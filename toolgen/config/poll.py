@@ -18,7 +18,7 @@ from toolgen.model.field_mask import Mask
 __all__ = ["NEVER", "PollKeys", "read_poll"]
 
 NEVER = PollConfig(url=())
-"""Of a tool whose answers are what they are, whatever its source says."""
+"""Value for a tool without polling, despite the setting of its source."""
 
 _DEFAULT_PLACES = ("Operation-Location", "Azure-AsyncOperation", "Location")
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}\Z")
@@ -48,13 +48,13 @@ _NO_HEADERS = frozenset(
         *("keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"),
     }
 )
-"""Who one is, and how a message is framed: that is said elsewhere."""
+"""Headers for credentials and framing, which are set elsewhere."""
 
 Words = str | bool | list[str | bool]
 
 
 class StatusPostKeys(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys of `poll.post:`."""
+    """Keys of `poll.post:`."""
 
     body: dict[str, str | int | float | bool]
     headers: dict[str, str] = {}
@@ -62,7 +62,7 @@ class StatusPostKeys(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PollKeys(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys of `poll:`."""
+    """Keys of `poll:`."""
 
     url: str | list[str] = ""
     state: str = ""
@@ -95,13 +95,13 @@ def read_poll(given: PollKeys, document: YamlDocument, path: tuple[str, ...]) ->
         if len(words) > _MAX_WORDS:
             reader.refuse(f"takes up to {_MAX_WORDS} words", key)
         if words and not given.state:
-            reader.refuse("says what the words at state: mean, and there is no state:", key)
+            reader.refuse("has an effect only with state:", key)
     if given.state and not done:
-        reader.refuse("needs done:, the words that say that an operation ended well", "state")
+        reader.refuse("needs done:, the words for a successful end", "state")
     if twice := (done & failed) | (done & running) | (failed & running):
-        reader.refuse(f"'{min(twice)}' means two things", "done")
+        reader.refuse(f"'{min(twice)}' has two meanings", "done")
     if given.result and given.result_url:
-        reader.refuse("stands beside result_url:, which says that the result is elsewhere", "result")
+        reader.refuse("contradicts result_url:, which means that the result is elsewhere", "result")
     interval = reader.seconds(given.interval, "interval", least=0.1, most=3600)
     longest = reader.seconds(given.longest_interval, "longest_interval", least=0.1, most=3600)
     method, at = reader.cancel(given.cancel)
@@ -127,14 +127,14 @@ def read_poll(given: PollKeys, document: YamlDocument, path: tuple[str, ...]) ->
 
 
 class _PollReader:
-    """Reads values, and says where what is wrong stands."""
+    """Reader of values that reports faults with their places."""
 
     def __init__(self, document: YamlDocument, path: tuple[str, ...]) -> None:
         self._document = document
         self._path = path
 
     def place(self, text: str, key: str) -> AnswerPlace:
-        """Place of a URL in an answer."""
+        """Return the place of a URL in an answer."""
         if text == _ITSELF:
             return AnswerPlace()
         if text.startswith("$"):
@@ -147,35 +147,35 @@ class _PollReader:
         return AnswerPlace(header=text.lower())
 
     def members(self, text: str, key: str) -> tuple[str, ...]:
-        """The names on a path in a body, () without one."""
+        """Return the names on a path in a body, () without a path."""
         if not text:
             return ()
         if not text.startswith("$"):
-            self.refuse(f"'{text[:80]}' is no place like $.status", key)
+            self.refuse(f"'{text[:80]}' is not a place like $.status", key)
         try:
             (found,) = Mask.of([text]).paths
         except ValueError as error:
             self.refuse(str(error), key)
         if "*" in found or _ELEMENTS.search(text):
-            self.refuse("names one place, without * and elements of lists", key)
+            self.refuse("takes one place, without * and elements of lists", key)
         return found
 
     def cancel(self, text: str) -> tuple[str, AnswerPlace | None]:
-        """The method, and where it is sent; None for the status itself."""
+        """Return the method and URL of the cancellation; None for the status URL itself."""
         if not text:
             return "", None
         found = _CANCEL.match(text)
         if found is None:
-            self.refuse("takes DELETE or POST, and where it is sent: POST /jobs/{$.id}/cancel", "cancel")
+            self.refuse("takes DELETE or POST and a path: POST /jobs/{$.id}/cancel", "cancel")
         return found[1], self.place(found[2], "cancel") if found[2] else None
 
     def post(self, given: StatusPostKeys) -> StatusPost:
-        """Request that asks for a status by POST."""
+        """Return the request that polls the status by POST."""
         if not given.body or len(given.body) > _MAX_MEMBERS or len(given.headers) > _MAX_MEMBERS:
             self.refuse(f"takes a body of 1 to {_MAX_MEMBERS} members, and as many headers at most", "post")
         for name, value in given.headers.items():
             if not _HEADER.match(name) or name.lower() in _NO_HEADERS or not _VALUE.match(value):
-                self.refuse(f"'{name[:60]}' is no header that may be said here, or has no plain text", "post")
+                self.refuse(f"'{name[:60]}' is not an allowed header, or its value is not plain text", "post")
         if not _JSON.match(given.media_type):
             self.refuse("media_type: takes a kind of JSON, like application/x-amz-json-1.1", "post")
         body = tuple(
@@ -185,7 +185,7 @@ class _PollReader:
         return StatusPost(body=body, headers=tuple(given.headers.items()), media_type=given.media_type)
 
     def words(self, given: Words) -> frozenset[str]:
-        """States as they are compared: in lower case, and true as `true`."""
+        """Return states in the compared form: in lower case, and true as `true`."""
         listed: Sequence[str | bool] = given if isinstance(given, list) else [given]
         return frozenset(str(one).strip().casefold() for one in listed if one != "")
 
@@ -202,7 +202,7 @@ class _PollReader:
         except (ValueError, KeyError):
             host, port = None, 0
         if not host or text.rstrip("/").lower() != f"{parts.scheme}://{parts.netloc}".lower() or "@" in parts.netloc:
-            self.refuse(f"'{text[:80]}' is no origin like https://status.example.com", "origins")
+            self.refuse(f"'{text[:80]}' is not an origin like https://status.example.com", "origins")
         return parts.scheme, host, port
 
     def refuse(self, message: str, key: str) -> NoReturn:

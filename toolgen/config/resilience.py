@@ -22,7 +22,7 @@ _KEYS = ("timeouts", "retries", "breaker", "concurrency", "idempotency_key", "an
 _FIRST_BYTE, _TOTAL = "30s", "60s"
 _MAX_ATTEMPTS = 10
 _MAX_PLACES = 10_000
-_MIN_CAP, _MAX_CAP = 65_536, 8_388_608  # four of the largest are read of one origin at once
+_MIN_CAP, _MAX_CAP = 65_536, 8_388_608  # four of the largest are read from one origin at once
 _MAX_CALLS = 100_000
 
 
@@ -59,7 +59,7 @@ def _belongs(key: str) -> str:
 
 
 class _ResilienceReader:
-    """Reads values, and says where what is wrong stands."""
+    """Reader of values that reports faults with their places."""
 
     def __init__(self, document: YamlDocument, path: tuple[str, ...]) -> None:
         self._document = document
@@ -70,7 +70,7 @@ class _ResilienceReader:
             _TOTAL if given.total is None else given.total, "timeouts", "total", least=0.01, most=600
         )
         if given.first_byte is None and given.total is not None:
-            first_byte_s = total_s  # who says how long a call may take alone means that it may be silent for as long
+            first_byte_s = total_s  # a setting of only the total time permits silence for as long
         else:
             first_byte_s = self.seconds(
                 _FIRST_BYTE if given.first_byte is None else given.first_byte,
@@ -143,7 +143,7 @@ class _ResilienceReader:
 
     def _never(self, text: str, key: str) -> None:
         if text != "never":
-            self._refuse(f"{key}: takes its settings, or the one word never", key)
+            self._refuse(f"{key}: takes its settings, or the word never", key)
 
     def _refuse(self, message: str, *keys: str) -> None:
         raise ConfigError(message, where=self._document.where(*self._path, *keys))

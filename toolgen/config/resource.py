@@ -1,4 +1,4 @@
-"""A source whose tools a resource declares (`resource: FILE`): it is of the kind that the file says."""
+"""Source with the tools of a resource (`resource: FILE`): the file determines its kind."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NOT = ("overlay", "refs", "constants", "formats", "include", "exclude", "prefix
 def of_resource(
     source: Given, written: str, kinds: Iterable[str], document: YamlDocument, name: str, root: Path
 ) -> tuple[Given, str]:
-    """The source as one of the kind that its resource is of, and the resource's path. Raises `ConfigError`, with file and line."""
+    """Return the source with the kind of its resource, and the resource's path. Raises `ConfigError`, with file and line."""
     where = document.where("sources", name, "resource")
     for key in (*kinds, *_NOT):
         if getattr(source, key):
-            raise ConfigError(f"{key}: does not go with resource", where=document.where("sources", name, key))
+            raise ConfigError(f"{key}: is not allowed with resource", where=document.where("sources", name, key))
     if "__" in name or name.endswith("_"):
         raise ConfigError(
-            f"a resource cannot be called {name}: what stands before the first __ of a tool's name is its resource",
+            f"a resource cannot be called {name}: the text before the first __ of a tool's name is its resource",
             where=where,
         )
     path = root / written

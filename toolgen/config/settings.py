@@ -1,4 +1,4 @@
-"""toolgen.yaml -> one frozen object, read once."""
+"""Reader of toolgen.yaml into one frozen object."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ __all__ = [
 ]
 
 _MAX_TITLE_LENGTH = 200
-_MAX_DESCRIPTION_LENGTH = 1024  # what every provider takes
+_MAX_DESCRIPTION_LENGTH = 1024  # limit of all providers
 
 
 class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
@@ -120,23 +120,23 @@ class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """A project. Paths are absolute; `warnings` are sentences for a person.
+    """Settings of a project. Paths are absolute; `warnings` are sentences for a person.
 
-    `search_above` is how many tokens a principal's catalog may cost before tools that search it stand in its place; infinite for never.
-    `turn_limit` is how many turns of tool calls a conversation may have; infinite for any number.
-    `search` is what tools are searched by: words alone, or (hybrid) meaning too, with the extra `minilm`.
-    `spans` says whether requests are traced with OpenTelemetry.
-    `url` is the origin that agents know the gateway by (`https://tools.example.com`), "" where nobody said it.
-    `drain_s` is how long calls have to end when the gateway stops, `grace_s` how much of that new ones are taken, None if unsaid.
-    `pending_after_s` is how long a caller waits before its call turns into one to come back for, None for as long as it takes.
-    `trusted_proxies` are believed when they say (`X-Forwarded-For`, `Forwarded`) which address a request comes from.
+    `search_above` is the maximum cost of a principal's catalog in tokens before search tools replace it; infinite for never.
+    `turn_limit` is the maximum number of turns of tool calls in a conversation; infinite for no limit.
+    `search` is the search method: words only, or (hybrid) meaning too, with the extra `minilm`.
+    `spans`: requests are traced with OpenTelemetry.
+    `url` is the origin of the gateway for agents (`https://tools.example.com`), "" if not set.
+    `drain_s` is the time for calls to end when the gateway stops, `grace_s` its first part with new calls, None if not set.
+    `pending_after_s` is the waiting time of a caller before its call continues without it, None for no limit.
+    `trusted_proxies` may set the address of a request (`X-Forwarded-For`, `Forwarded`).
     `cors_origins` are those of the web pages that may call the gateway.
-    `tls` is what the gateway speaks TLS with, None where a proxy does or nobody.
-    `resource_links` says whether MCP clients are given links to files as blocks too, beside the text that says how they are read.
-    `mcp_servers` are the MCP servers that the gateway is, by the name of their endpoint, "" for that at /mcp.
-    `files` is how much is kept of files, and for how long.
+    `tls` has the gateway's certificate, None if a proxy terminates TLS or there is none.
+    `resource_links`: MCP clients get links to files as blocks too, in addition to the text.
+    `mcp_servers` are the gateway's MCP servers, by the name of their endpoint, "" for the one at /mcp.
+    `files` are the limits and the retention of files.
     `accounts` are the keys of accounts that people link. `telemetry` names a collector.
-    `state` is None where what is counted stays in this process's memory.
+    `state` is None if counts are only in this process's memory.
     """
 
     path: Path
@@ -177,13 +177,13 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def labels(self) -> frozenset[str]:
-        """The labels that sessions may have for what answers hold."""
+        """Return the labels that sessions may get for findings in answers."""
         found = frozenset[str]() if self.inspection is None else self.inspection.labels
         return found.union(*(one.labels for one in self.middleware))
 
     @property
     def state_dir(self) -> Path:
-        """Folder of what outlives a call."""
+        """Folder of state that outlives calls."""
         return self.path.parent / "var" / "state"
 
     @property
@@ -193,9 +193,9 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 def load(path: str | Path = "toolgen.yaml", environment: Mapping[str, str] = os.environ) -> Settings:
-    """Reads toolgen.yaml, and what the environment says in place of it (docs/how-to/configuration.md).
+    """Read toolgen.yaml, and the values that the environment overrides (docs/how-to/configuration.md).
 
-    Raises `ConfigError` with file and line, or with the variable, for whatever is wrong in it.
+    Raises `ConfigError` with file and line, or with the variable, for any fault in it.
     """
     found = read_file(Path(path), environment)
     settings = _settings(found.document, Path(path).resolve())
@@ -214,18 +214,18 @@ def read_file(file: Path, environment: Mapping[str, str]) -> InForce:
 
 
 def from_data(data: Mapping[str, Any], path: Path) -> Settings:
-    """The settings that toolgen.yaml at `path` would give, were this in it. Raises `ConfigError` as `load` does."""
+    """Return the settings for toolgen.yaml at `path` with this content. Raises `ConfigError` as `load` does."""
     return _settings(YamlDocument(path.name, dict(data), {}), path)
 
 
 def from_mapping(sources: Mapping[str, Any], root: Path) -> Mapping[str, SourceSettings]:
-    """The sources of a mapping shaped like toolgen.yaml's `sources:`, relative to `root`."""
+    """Return the sources of a mapping shaped like toolgen.yaml's `sources:`, relative to `root`."""
     document = YamlDocument("sources", {"sources": dict(sources)}, {})
     return _pinned({name: read_source(document, name, root, []) for name in document.data["sources"]}, root)
 
 
 def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSettings]:
-    """Sources for bare descriptions, as in `toolgen build specs/petstore.yaml`: kind and name by looking."""
+    """Return sources for bare descriptions, as in `toolgen build specs/petstore.yaml`: kind and name are detected."""
     entries: dict[str, dict[str, Any]] = {}
     for spec in specs:
         kind, location = described_as(spec, root)
@@ -235,14 +235,15 @@ def from_specs(specs: tuple[str, ...], root: Path) -> Mapping[str, SourceSetting
 
 
 def _unnamed(source: SourceSettings) -> SourceSettings:
-    """A source whose tools are named afresh: names are kept for projects."""
+    """Return a source with newly generated names of tools: only projects keep names."""
     return replace(source, config=replace(source.config, names={})) if source.config.names else source
 
 
 def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -> str:
-    """`sha256:…` over what toolgen.yaml says about a source and its tools: the same on every machine, and other after every change.
+    """Return `sha256:…` over the content of toolgen.yaml about a source and its tools: equal on every machine, and different after every
+    change.
 
-    Credentials are not among it: they are read when they are needed.
+    Credentials are not included: they are resolved when they are needed.
     """
     said = msgspec.to_builtins([{**msgspec.to_builtins(item), "where": ""} for item in overrides])
     return digest(
@@ -333,7 +334,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
     file = decode(document, (), GivenFile, ConfigError)
     root = path.parent
     if not file.sources:
-        raise ConfigError("names no source", where=document.where("sources"), suggestion="add one under sources:")
+        raise ConfigError("has no source", where=document.where("sources"), suggestion="add one under sources:")
     if not 0 <= file.gateway.port <= 65535:
         raise ConfigError(f"{file.gateway.port} is not a port", where=document.where("gateway", "port"))
     warnings: list[str] = []
@@ -378,7 +379,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
             document,
             "gateway",
             "trusted_proxies",
-            danger="anyone could pass for any address",
+            danger="any client could claim any address",
         ),
         audit_dir=root / file.audit.dir,
         audit=read_audit(file.audit, document, root, warnings),
@@ -394,7 +395,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
 
 
 def _number_or_never(document: YamlDocument, key: str, given: int | str, *, least: int, takes: str) -> float:
-    """A number of the gateway's, or infinity for `never`."""
+    """Return a number, or infinity for `never`."""
     if given == "never":
         return math.inf
     if not isinstance(given, int) or given < least:
@@ -454,7 +455,7 @@ def _override(document: YamlDocument, key: str) -> tuple[ToolOverride | None, To
         if text is not None and not 0 < len(text.strip()) <= longest:
             raise ConfigError(f"{name}: takes 1 to {longest} characters", where=document.where(*path, name))
     if given == ToolKeys():
-        raise ConfigError(f"'{short(key)}' changes nothing", where=where, suggestion="give it a key or remove it")
+        raise ConfigError(f"'{short(key)}' has no effect", where=where, suggestion="give it a key or remove it")
     calls = read_tool(given, document, key, given.name or "")
     if given == ToolKeys(cache=given.cache, fallback=given.fallback, pages=given.pages, poll=given.poll):
         return None, calls

@@ -1,4 +1,4 @@
-"""Keys of a source in toolgen.yaml, as they are written: those of all sources, and those that connectors bring."""
+"""Keys of a source in toolgen.yaml: those of all sources, and those of connectors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class FilterKeys(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SourceKeys(msgspec.Struct, forbid_unknown_fields=True):
-    """Keys of a source, except those that connectors bring."""
+    """Keys of a source, except those of connectors."""
 
     timeouts: TimeoutKeys | None = None
     retries: RetryKeys | str | None = None
@@ -79,7 +79,7 @@ class SourceKeys(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _brought() -> list[tuple[str, Any, Any]]:
-    """Name, type and default of each key that connectors bring. A key of several kinds has the types of all, and one default."""
+    """Return name, type and default of each key of connectors. A key of several kinds has the types of all, and one default."""
     types: dict[str, Any] = {}
     defaults: dict[str, Any] = {}
     for connector in CONNECTORS.values():
@@ -98,4 +98,4 @@ def _brought() -> list[tuple[str, Any, Any]]:
 GivenSource: type[SourceKeys] = msgspec.defstruct(
     "GivenSource", _brought(), bases=(SourceKeys,), module=__name__, kw_only=True, forbid_unknown_fields=True
 )  # type: ignore[assignment]  # it derives from SourceKeys
-"""A source as it is written."""
+"""Source as it is written."""

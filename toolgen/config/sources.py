@@ -142,7 +142,7 @@ def _is_anonymous(document: YamlDocument, source: str, auth: Mapping[str, Any] |
     where = document.where("sources", source, "auth")
     if auth != "none":
         raise ConfigError(
-            "auth: takes credentials by the security scheme's name, or the one word none",
+            "auth: takes credentials by the security scheme's name, or the word none",
             where=where,
             suggestion="name the scheme that this is for: auth: {api_key: …}",
         )

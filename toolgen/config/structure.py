@@ -1,4 +1,4 @@
-"""The types that read our files, as a tree: which keys there are, what each takes, and what it is without being written."""
+"""Tree of the types that read configuration files: keys, their types and defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["accepts", "alternatives", "default_of", "fields_of", "inner", "mappi
 
 @cache
 def structure_of(kind: type[msgspec.Struct]) -> inspect.StructType:
-    """A Struct's own type."""
+    """Return a Struct's type."""
     found = inspect.type_info(kind)
     if not isinstance(found, inspect.StructType):
         raise TypeError(f"{kind.__name__} is no Struct")
@@ -24,7 +24,7 @@ def structure_of(kind: type[msgspec.Struct]) -> inspect.StructType:
 
 
 def fields_of(info: inspect.Type) -> dict[str, inspect.Field]:
-    """The keys that a mapping of this type has, by name; {} where it has none of its own."""
+    """Return the keys that a mapping of this type has, by name; {} without keys of its own."""
     return {
         field.encode_name: field
         for one in alternatives(info)
@@ -46,12 +46,12 @@ def alternatives(info: inspect.Type) -> Iterator[inspect.Type]:
 
 
 def mapping_value(info: inspect.Type) -> inspect.Type | None:
-    """The type of the values of a mapping with any keys; None where this is none."""
+    """Return the type of the values of a mapping with any keys; None for another type."""
     return next((one.value_type for one in alternatives(info) if isinstance(one, inspect.DictType)), None)
 
 
 def inner(info: inspect.Type, step: str | int) -> inspect.Type | None:
-    """The type of what stands at a key or index; None where there is nothing."""
+    """Return the type of the value at a key or index; None if there is none."""
     if isinstance(step, int):
         return next((one.item_type for one in alternatives(info) if isinstance(one, inspect.ListType)), None)
     field = fields_of(info).get(step)

@@ -45,7 +45,7 @@ class _Pages(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ToolKeys(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys of a tool, as they are written. The first four are about its calls."""
+    """Keys of a tool, as they are written. The first four are about its calls."""
 
     cache: _Cache | str | None = None
     fallback: _Fallback | str | None = None
@@ -59,22 +59,23 @@ class ToolKeys(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CacheFor(Struct, frozen=True, kw_only=True):
-    """For how many seconds an answer is as good as a new one, and for how many more it is better than none."""
+    """Seconds of freshness of a cached answer, and further seconds in which it is used on errors."""
 
     ttl_s: float
     stale_s: float
 
 
 class Fallback(Struct, frozen=True, kw_only=True):
-    """The tool that is called where this one failed. `arguments` are its arguments by name, as this tool's."""
+    """Tool that is called after a failure of this one. `arguments` are its arguments by name, as this tool's."""
 
     tool: str
     arguments: Mapping[str, str]
 
 
 class PagesBy(Struct, frozen=True, kw_only=True):
-    """The arguments that choose a page, by kind (`page`, `offset`, `cursor`, `size`), and where an answer says what comes next; with no
-    arguments, that there are no pages."""
+    """Arguments that select a page, by kind (`page`, `offset`, `cursor`, `size`), and the place of the next page in an answer; without
+    arguments, there are no pages.
+    """
 
     arguments: Mapping[str, str]
     following: tuple[str, ...]
@@ -123,7 +124,7 @@ def _poll(given: object, document: YamlDocument, key: str) -> PollConfig:
     path = ("tools", key, "poll")
     if isinstance(given, str):
         if given != "never":
-            raise ConfigError("poll: takes its settings, or the one word never", where=document.where(*path))
+            raise ConfigError("poll: takes its settings, or the word never", where=document.where(*path))
         return NEVER
     return read_poll(decode(document, path, PollKeys, ConfigError), document, path)
 
@@ -131,18 +132,18 @@ def _poll(given: object, document: YamlDocument, key: str) -> PollConfig:
 def _pages(given: _Pages | str, where: str) -> PagesBy:
     if isinstance(given, str):
         if given != "never":
-            raise ConfigError("pages: takes its settings, or the one word never", where=where)
+            raise ConfigError("pages: takes its settings, or the word never", where=where)
         return PagesBy(arguments=MappingProxyType({}), following=())
     kinds = {"page": given.page, "offset": given.offset, "cursor": given.cursor, "size": given.size}
     named = {kind: name for kind, name in kinds.items() if name}
     if len(named.keys() - {"size"}) != 1:
-        raise ConfigError("pages: names one of page, offset and cursor: the argument that chooses a page", where=where)
+        raise ConfigError("pages: takes one of page, offset and cursor: the argument that selects a page", where=where)
     try:
         following = Mask.of([given.next]).paths[0] if given.next else ()
     except ValueError as error:
         raise ConfigError(f"next: {error}", where=where) from None
     if "*" in following:
-        raise ConfigError("next: names one place, without *", where=where)
+        raise ConfigError("next: takes one place, without *", where=where)
     return PagesBy(arguments=MappingProxyType(named), following=following)
 
 
@@ -158,7 +159,7 @@ def of_tools(given: tuple[ToolSettings, ...], manifest: Manifest) -> Mapping[str
             raise ConfigError(
                 f"there is no tool '{one.key[:80]}'{nearest(one.key, manifest.tools)}",
                 where=one.where,
-                suggestion="cache:, fallback:, pages: and poll: go by a tool's name or origin, as `toolgen tools` shows them",
+                suggestion="cache:, fallback:, pages: and poll: use a tool's name or origin, as `toolgen tools` shows them",
             )
         if one.cache is not None:
             _check_cache(tool, one)
@@ -167,7 +168,7 @@ def of_tools(given: tuple[ToolSettings, ...], manifest: Manifest) -> Mapping[str
         if one.pages is not None:
             _check_pages(tool, one, one.pages)
         if one.poll is not None and not tool.sends_request:
-            raise ConfigError(f"poll: is for requests over HTTP, and {tool.name} is none", where=one.where)
+            raise ConfigError(f"poll: is only for requests over HTTP, unlike {tool.name}", where=one.where)
         found[name] = one
     return MappingProxyType(found)
 
@@ -184,7 +185,7 @@ def _check_fallback(tool: Tool, one: ToolSettings, fallback: Fallback, manifest:
     other = manifest.tools.get(fallback.tool)
     if other is None or other is tool:
         near = nearest(fallback.tool, manifest.tools.keys() - {tool.name})
-        raise ConfigError(f"fallback: '{fallback.tool[:80]}' is no other tool{near}", where=one.where)
+        raise ConfigError(f"fallback: '{fallback.tool[:80]}' is not another tool{near}", where=one.where)
     if _EFFECTS.index(other.effect) > _EFFECTS.index(tool.effect):
         raise ConfigError(
             f"fallback: {other.name} is {other.effect}, and {tool.name} only {tool.effect}", where=one.where
@@ -208,7 +209,7 @@ def _check_fallback(tool: Tool, one: ToolSettings, fallback: Fallback, manifest:
 
 def _check_pages(tool: Tool, one: ToolSettings, pages: PagesBy) -> None:
     if tool.effect is not Effect.READ or not tool.sends_request:
-        raise ConfigError(f"pages: is for reads over HTTP, and {tool.name} is none", where=one.where)
+        raise ConfigError(f"pages: is only for reads over HTTP, unlike {tool.name}", where=one.where)
     for kind, name in pages.arguments.items():
         known = names(tool)
         if name not in known:
@@ -217,7 +218,7 @@ def _check_pages(tool: Tool, one: ToolSettings, pages: PagesBy) -> None:
 
 
 def names(tool: Tool) -> Mapping[str, object]:
-    """The arguments of a tool, by name."""
+    """Return the arguments of a tool, by name."""
     properties = tool.input_schema.get("properties")
     return properties if isinstance(properties, Mapping) else {}
 

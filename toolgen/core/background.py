@@ -1,4 +1,4 @@
-"""Tasks that have to run for as long as a gateway does: one that fails is told of, and starts again after a pause."""
+"""Background tasks that run as long as a gateway: a failure is reported, and the task starts again after a pause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _CANCELLED_AGAIN_S = 1.0
 
 
 async def cancel(*tasks: asyncio.Task[Any]) -> None:
-    """Cancels tasks, and returns when all have ended: again each second, for a library may take one cancellation for a fault of its own."""
+    """Cancel tasks, and return when all have ended; repeated each second, because a library may mistake one cancellation for its own
+    error.
+    """
     left = {task for task in tasks if not task.done()}
     while left:
         for task in left:
@@ -31,22 +33,22 @@ async def cancel(*tasks: asyncio.Task[Any]) -> None:
 
 
 async def each(*steps: Callable[[], Awaitable[object]]) -> None:
-    """Takes all steps, one after the other, whatever one of them raises; raises that when all are taken."""
+    """Take all steps, one after the other, even if one raises; raise the exceptions at the end."""
     async with contextlib.AsyncExitStack() as left:
         for step in reversed(steps):
             left.push_async_callback(step)
 
 
 class Background:
-    """The background tasks of one gateway, by what they do."""
+    """Background tasks of one gateway, by their purposes."""
 
     def __init__(self) -> None:
         self._faults: dict[str, str] = {}
         self.restarts: dict[str, int] = {}
-        """How often each task that ever failed was started again."""
+        """Number of restarts of each task that ever failed."""
 
     def start(self, name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        """Runs `work` in a task, again whenever it ends with an exception, until it returns or the task is cancelled."""
+        """Run `work` in a task, again whenever it ends with an exception, until it returns or the task is cancelled."""
         return asyncio.create_task(self._run(name, work), name=name)
 
     def faults(self) -> tuple[str, ...]:
@@ -63,7 +65,7 @@ class Background:
                 if loop.time() - began > _STABLE_S:
                     pause = _FIRST_PAUSE_S
                 _logger.error("%s failed and starts again in %g s: %s", name, pause, place_of(error))  # noqa: TRY400
-                self._faults[name] = f"{name} failed ({type(error).__name__}) and is started again"
+                self._faults[name] = f"{name} failed ({type(error).__name__}) and is restarted"
                 self.restarts[name] = self.restarts.get(name, 0) + 1
                 await asyncio.sleep(pause)
                 pause = min(_MAX_PAUSE_S, 2 * pause)
@@ -71,7 +73,7 @@ class Background:
                 return
 
     async def _watched(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """The work; a fault of an earlier run is over once this one has gone on for longer than the pause before it."""
+        """Run the work; a fault of an earlier run is cleared once this run lasts longer than the pause before it."""
         timer = asyncio.get_running_loop().call_later(2 * _FIRST_PAUSE_S, self._faults.pop, name, None)
         try:
             await work()
@@ -88,12 +90,12 @@ class FaultLog:
         self._what = what
         self._told: dict[str, float] = {}
         self.fault = ""
-        """Why it is wrong; "" while it is right."""
+        """Text of the fault; "" if there is none."""
         self.lasting = ""
-        """The same, where it will not pass by itself."""
+        """Text of the fault, if it will not end without intervention."""
 
     def say(self, fault: str, *, passing: bool) -> None:
-        """Set the current fault. `passing` means that it may end by itself soon (a dependency is unreachable)."""
+        """Set the current fault. `passing` means that it may end without intervention (a dependency is unreachable)."""
         self.fault, self.lasting = f"{self._what}: {fault}", "" if passing else f"{self._what}: {fault}"
         now = self._clock.monotonic()
         if now - self._told.get(fault, -_AGAIN_S) >= _AGAIN_S:
@@ -106,8 +108,7 @@ class FaultLog:
 
 
 class SeldomLog:
-    """Says what happens again and again once a minute, and how often it happened meanwhile. Its sentences are few: they name what is
-    configured, and never who asked."""
+    """Log for repeated events, once a minute with their number. Its sentences are few: they name configured things, and never a caller."""
 
     def __init__(self, logger: logging.Logger, clock: Clock | None = None) -> None:
         self._logger = logger
@@ -122,4 +123,4 @@ class SeldomLog:
             self._told[sentence] = (at, more + 1)
             return
         self._told[sentence] = (now, 0)
-        self._logger.warning("%s%s", sentence, f" (and {more} times since this was said last)" if more else "")
+        self._logger.warning("%s%s", sentence, f" (and {more} times since the last message)" if more else "")

@@ -1,4 +1,4 @@
-"""The one JSON byte form behind every digest and every audit entry: RFC 8785 (JCS)."""
+"""Canonical JSON bytes (RFC 8785, JCS) of every digest and every audit entry."""
 
 from __future__ import annotations
 
@@ -29,27 +29,28 @@ __all__ = [
     "written_each",
 ]
 
-# msgspec with sorted keys already *is* RFC 8785 unless the value holds a number that the two write differently or a key outside the BMP
+# msgspec with sorted keys already produces RFC 8785, except for numbers with another format and keys outside the BMP (which sort by UTF-16
+# unit there). A search for those is faster than the format in Python.
 # (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
-_OUTSIDE_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")  # what the UTF-8 of such a character begins with
+_OUTSIDE_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")  # first bytes of such a character in UTF-8
 _MAX_SIZE = 2**53 - 1
-_ABSURD = 10**300  # validators and other programs read no such integer
+_ABSURD = 10**300  # validators and other programs do not read longer integers
 _MAX_DEPTH = 200
 _DIGEST = "hmac-sha256:"
 _OWN_NAME = re.compile(r"\$+(?:integer|float|text)\Z")
-_OWN_FORM, _KEYED = b'{"$', b'"hmac-sha256:'  # what the form of a value has in it where anything may have to be escaped
+_OWN_FORM, _KEYED = b'{"$', b'"hmac-sha256:'  # characters in the form of a value that may need an escape
 
 
 class Recorded(str):
-    """Text that replaces another value in a record. Equal text that was sent is escaped."""
+    """Replacement text for a value in a record. Equal text that was sent is escaped."""
 
     __slots__ = ()
 
 
 class Canonical:
-    """A schema, inside of another, whose canonical form is known: what many values have in common is written once.
+    """Nested schema with a known canonical form: parts that many values share are written once.
 
-    One with integers that RFC 8785 has no form for is `wide`, and stands in what `schema_digest` is asked for alone.
+    A `wide` one has integers without a form in RFC 8785, and is allowed only in `schema_digest`.
     """
 
     __slots__ = ("raw", "value", "wide")
@@ -63,10 +64,10 @@ class Canonical:
 
 
 def canonical(value: object) -> bytes:
-    """The RFC 8785 bytes of a JSON value (mappings, lists, tuples, strings, numbers, booleans, None).
+    """Return the RFC 8785 bytes of a JSON value (mappings, lists, tuples, strings, numbers, booleans, None).
 
-    Raises `CanonicalError` for what RFC 8785 has no form for: NaN and infinities, keys that are not strings, lone surrogates and
-    integers beyond ±(2**53 - 1), which two different numbers could share. `encodable` turns the last into something that has one.
+    Raises `CanonicalError` for values without a form in RFC 8785: NaN and infinities, keys that are not strings, lone surrogates and
+    integers beyond ±(2**53 - 1), which two different numbers could share. `encodable` converts the last to a value with a form.
     """
     if type(value) is str:
         return _string(value).encode("utf-8")
@@ -78,17 +79,19 @@ def canonical(value: object) -> bytes:
 
 
 def encoded(value: object) -> bytes:
-    """The canonical form of `encodable(value)`, which for most values is that of the value itself."""
+    """Return the canonical form of `encodable(value)`, which for most values is that of the value itself."""
     return as_it_is(value) or canonical(_encodable(value))
 
 
 def written(value: object) -> bytes:
-    """The canonical form of what is recorded: its wide numbers are spelled out, and nothing is escaped a second time."""
+    """Return the canonical form of a recorded value: its wide numbers are spelled out, and nothing is escaped a second time."""
     return _fast(value) or canonical(_spelled(value))
 
 
 def written_each(values: Sequence[dict[str, object]], others: Sequence[object]) -> list[bytes]:
-    """`written` of each, looked at together: this is what every entry of the record passes. `others` is what they hold besides text."""
+    """Return `written` of each value, checked together: every audit entry passes through this function. `others` are the values besides
+    text.
+    """
     found: list[bytes] = []
     if _same_in_msgspec(others):
         for value in values:
@@ -102,15 +105,15 @@ def written_each(values: Sequence[dict[str, object]], others: Sequence[object]) 
 
 
 def digest(value: object) -> str:
-    """`sha256:` and the hex SHA-256 of the canonical form."""
+    """Return `sha256:` and the hex SHA-256 of the canonical form."""
     return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
 
 
 def schema_digest(value: object) -> str:
-    """The digest of a schema, or of what holds schemas; integers of up to 300 digits may stand in it, as bounds and values.
+    """Return the digest of a schema, or of a value with schemas; integers of up to 300 digits are allowed in it, as bounds and values.
 
-    One with an integer beyond ±(2**53 - 1) is digested in another form, whose bytes begin as no JSON does. Raises `CanonicalError` for
-    anything else that RFC 8785 has no form for.
+    A schema with an integer beyond ±(2**53 - 1) is digested in another form, whose bytes begin unlike any JSON. Raises `CanonicalError` for
+    any other value without a form in RFC 8785.
     """
     try:
         return digest(value)
@@ -119,7 +122,7 @@ def schema_digest(value: object) -> str:
 
 
 def _with_integers(value: object) -> object:
-    """The value with `{"$integer": "…"}` for an integer that has no form, and an escape for an object that looks like one."""
+    """Return the value with `{"$integer": "…"}` for an integer without a form, and an escape for an object that looks like one."""
     match value:
         case bool():
             return value
@@ -202,7 +205,7 @@ def is_digest(recorded: object) -> bool:
 
 
 def texts(recorded: Any) -> Iterator[str]:
-    """The texts of a recorded value in which digests may stand, which those that were sent like digests are not."""
+    """Return the texts of a recorded value that may contain digests; sent texts that look like digests are not among them."""
     todo = [recorded]
     while todo:
         match todo.pop():
@@ -248,13 +251,13 @@ def _number_spelled(value: object) -> object:
 
 
 def as_it_is(value: object) -> bytes:
-    """Return the canonical form of a value that is its own `encodable`, as far as that is quickly seen; else b""."""
+    """Return the canonical form of a value that equals its own `encodable`, if that is quickly determined; else b""."""
     raw = _fast(value)
     return b"" if _OWN_FORM in raw or _KEYED in raw else raw
 
 
 def flat_form(value: Mapping[str, Any]) -> bytes:
-    """Return what `as_it_is` returns of an object of texts, booleans and small integers in ASCII; b"" for any other value."""
+    """Return the result of `as_it_is` for an object of texts, booleans and small integers in ASCII; b"" for any other value."""
     if type(value) is not dict:
         return b""
     for name, item in value.items():
@@ -264,19 +267,19 @@ def flat_form(value: Mapping[str, Any]) -> bytes:
             return b""
     try:
         raw = _sorted(value)
-    except ValueError:  # half a surrogate pair
+    except ValueError:  # an unpaired surrogate
         return b""
     return raw if raw.isascii() and _OWN_FORM not in raw and _KEYED not in raw else b""
 
 
 def _fast(value: object) -> bytes:
-    """The canonical form as msgspec writes it; b"" where the two could differ."""
+    """Return the canonical form as msgspec writes it; b"" if the two could differ."""
     if not _same_in_msgspec(value):
         return b""
     try:
         raw = _sorted(value)
     except (TypeError, ValueError, RecursionError):
-        return b""  # a key that is no string, or a lone surrogate: the slow way says which
+        return b""  # a key that is not a string, or a lone surrogate: the slow path reports which
     return raw if raw.isascii() or not any(lead in raw for lead in _OUTSIDE_BMP) else b""
 
 
@@ -292,9 +295,9 @@ _sorted = msgspec.json.Encoder(enc_hook=_known, order="sorted").encode
 
 
 def _same_in_msgspec(value: object) -> bool:
-    """Test whether msgspec writes a value as RFC 8785 has it: fractions of an ordinary size, exact integers, names that are text.
+    """Return True if msgspec writes a value as RFC 8785 requires: fractions of an ordinary size, exact integers, names that are text.
 
-    Level by level and without a call for each value, because this looks at everything that is ever sealed or recorded.
+    The values are checked level by level without a call for each, because every sealed or recorded value passes through this function.
     """
     level: list[Any] = [value]
     for _ in range(_MAX_DEPTH + 1):
@@ -383,7 +386,7 @@ def _string(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    """ECMAScript's Number::toString, which RFC 8785 section 3.2.2.3 prescribes."""
+    """Return ECMAScript's Number::toString, required by RFC 8785 section 3.2.2.3."""
     if not math.isfinite(value):
         raise CanonicalError(f"{value} is not a JSON number")
     if value == 0:

@@ -1,4 +1,4 @@
-"""Time, injected: nothing below asks the operating system for it directly."""
+"""Injected time: no other module reads the operating system's clocks directly."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Clock", "FixedClock", "SystemClock"]
 
 
 class Clock(Protocol):
-    """Both kinds of time a gateway needs."""
+    """Clock with both kinds of time that a gateway needs."""
 
     def now(self) -> float:
-        """Seconds since the epoch, UTC: for records and expiries."""
+        """Return seconds since the epoch, UTC: for records and expiries."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back: for durations and buckets."""
+        """Return monotonic seconds: for durations and buckets."""
 
 
 class SystemClock(Struct, frozen=True):
@@ -28,7 +28,7 @@ class SystemClock(Struct, frozen=True):
 
 
 class FixedClock(Struct):
-    """A clock for tests that stands still until it is told to move."""
+    """Clock for tests that changes only on request."""
 
     seconds: float = field(default=1_000_000_000.0)
 

@@ -10,17 +10,17 @@ import sys
 __all__ = ["ALLOWED", "forbid_core_dumps"]
 
 ALLOWED = "TOOLGEN_CORE_DUMPS"
-"""The environment variable that leaves everything as it is where it is 1, for those who debug a crash."""
+"""Environment variable that disables the protection if it is 1, for the debugging of crashes."""
 
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 
 
 def forbid_core_dumps() -> None:
-    """Forbids them to this process, which holds the secrets of the systems behind it.
+    """Disable core dumps of this process, which has the secrets of other systems.
 
-    The limit is inherited by the processes it starts. On Linux the process is not dumpable either, which no program inherits, so each of
-    ours asks for it: then a kernel that pipes cores to a collector writes none, and `/proc/PID/mem`, `environ` and ptrace are root's
-    alone (prctl(2), proc(5), ptrace(2)).
+    The limit is inherited by the processes it starts. On Linux the process is not dumpable either, which is not inherited, so each of
+    toolgen's processes calls this: then a kernel that pipes cores to a collector writes none, and only root may use `/proc/PID/mem`,
+    `environ` and ptrace (prctl(2), proc(5), ptrace(2)).
     """
     if os.environ.get(ALLOWED) == "1":
         return

@@ -1,7 +1,7 @@
-"""File descriptors: flags to open them, reads and writes at an offset, and durable content, each as this system has it.
+"""File descriptors: flags to open them, reads and writes at an offset, and durable content, for each operating system.
 
-Windows has no O_NOFOLLOW, opens files in text mode unless O_BINARY is given, reads and writes at no offset, and opens no folders. macOS
-keeps written data in the cache of the drive after fsync(2); only F_FULLFSYNC of fcntl(2) writes it to the medium.
+Windows has no O_NOFOLLOW, opens files in text mode unless O_BINARY is given, has no reads and writes at an offset, and opens no folders.
+macOS keeps written data in the cache of the drive after fsync(2); only F_FULLFSYNC of fcntl(2) writes it to the medium.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def open_descriptor(path: str | Path, *names: Flag, mode: int = 0o600, dir_fd: i
 
 
 def _open_unless_link(path: str | Path, flags: int, mode: int) -> int:
-    """Open a file whose name is no link before and after. A new file is created exclusively, which follows no link."""
+    """Open a file whose name is not a link before and after. A new file is created exclusively, which follows no link."""
     while True:
         try:
             before = os.lstat(path)
@@ -117,7 +117,7 @@ def write_at(descriptor: int, data: bytes, offset: int) -> int:
 
 
 def replace_file(source: str | Path, target: str | Path) -> None:
-    """Give a file another name, in place of what had it. Raises `OSError`.
+    """Rename a file, replacing the target. Raises `OSError`.
 
     Windows refuses this while another process has one of the two open, as a reader may: it is tried again for a moment.
     """
@@ -149,7 +149,7 @@ sync_content = sync if _F_FULLFSYNC is not None else getattr(os, "fdatasync", os
 
 
 def sync_folder(path: str | Path) -> None:
-    """Make names durable that were given, changed or removed in a folder. Windows opens no folders: NTFS keeps names in its journal."""
+    """Make changes of names in a folder durable. Windows opens no folders: NTFS keeps names in its journal."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(path, open_flags("RDONLY", "DIRECTORY"))

@@ -1,4 +1,4 @@
-"""Codes of errors, for type checkers: docs/reference/errors.md says what each means."""
+"""Codes of errors, for type checkers: docs/reference/errors.md explains each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 __all__ = ["CallStatus", "ErrorCode", "KnownCode"]
 
 CallStatus: TypeAlias = Literal["ok", "error", "refused", "pending", "cancelled"]
-"""How a call ended, or that it waits."""
+"""Outcome of a call, or that it waits."""
 
 KnownCode: TypeAlias = Literal[
     "unknown_tool",
@@ -48,9 +48,9 @@ KnownCode: TypeAlias = Literal[
     "overloaded",
     "input_required",
 ]
-"""Code of an error: of a call that did not succeed, or of a request that is none."""
+"""Code of an error: of an unsuccessful call, or of an invalid request."""
 
-# What is read back from a file or a store may be of another version, so no code is refused at run time.
+# Stored data may come from another version, so no code is refused at run time.
 if TYPE_CHECKING:
     ErrorCode: TypeAlias = KnownCode
 else:

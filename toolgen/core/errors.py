@@ -1,16 +1,16 @@
-"""The errors toolgen raises itself; everything a caller did wrong is a `Result` and everything wrong in a description a `Problem`.
+"""Exceptions of toolgen. A caller's mistake is a `Result`, and a fault of a description is a `Problem`.
 
-ToolgenError                 anything a person can put right: text, where, what to do
+ToolgenError                 a fault that a person can correct: text, place, correction
 ├── ConfigError              toolgen.yaml or the command line
 ├── PolicyError              a file below policies/
 ├── DescriptionError         a description that cannot be read at all
 ├── ManifestError            generated/ is missing, broken or was edited
 ├── SecretError              a secret reference that cannot be resolved
 ├── CanonicalError           a value with no canonical JSON form
-├── CallError                a call that did not succeed, where its data was asked for
+├── CallError                an unsuccessful call whose data was requested
 ├── AuditError               the audit log cannot be written or read
-└── StateError               what outlives a call cannot be kept or read
-    └── StateUnavailableError    not now: Redis is away, a file is locked, the disk is full
+└── StateError               state that outlives a call cannot be stored or read
+    └── StateUnavailableError    not now: Redis is unreachable, a file is locked, the disk is full
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MORE_THAN_AN_AUTHORITY = (
     *(
         (
             said,
-            "have it and its authority made again with key usage and key identifiers (RFC 5280): Python 3.13 asks for them",
+            "issue it and its authority again with key usage and key identifiers (RFC 5280): Python 3.13 requires them",
         )
         for said in ("Key Identifier", "key usage", "Basic Constraints", "non zero-length")
     ),
@@ -159,7 +159,7 @@ def distrust_advice(reason: str) -> str:
 
 
 def connection_failure(error: BaseException) -> tuple[str, str]:
-    """Return why a server was not reached, and the advice. The text of an exception is not used, because it may quote what was sent.
+    """Return the reason why a server was not reached, and the advice. The text of an exception is not used, because it may quote sent data.
 
     The causes of the exception are checked too, because libraries wrap the system's own errors.
     """
@@ -183,9 +183,9 @@ def connection_failure(error: BaseException) -> tuple[str, str]:
 
 
 def place_of(error: BaseException, depth: int = 0) -> str:
-    """The type of an exception and the lines it came through, the one that raised it first, for a log.
+    """Return the type of an exception and the lines it came through, the raising one first, for a log.
 
-    Never its text, nor that of what it came from: whatever quotes a value there would have it written down.
+    The texts of the exception and of its causes are left out, because they may quote a value.
     """
     frames, trace = [], error.__traceback__
     while trace is not None:
@@ -194,6 +194,6 @@ def place_of(error: BaseException, depth: int = 0) -> str:
     lines = " < ".join(frames[: -_MAX_FRAMES - 1 : -1]) or "?"
     inner = error.exceptions[:1] if isinstance(error, BaseExceptionGroup) else ()
     cause = next((one for one in (*inner, error.__cause__) if one is not None), None)
-    # Somebody's exceptions may be the causes of one another.
+    # Exceptions may be causes of one another.
     below = f", from {place_of(cause, depth + 1)}" if cause is not None and depth < _MAX_FRAMES else ""
     return f"{type(error).__name__} at {lines}{below}"

@@ -10,7 +10,7 @@ from toolgen.core.system_modules import system_module
 __all__ = ["lock"]
 
 _PLACE = 2**31 - 1
-"""Byte that is locked on Windows, where others may not read what is locked: far behind all content."""
+"""Locked byte on Windows, where others may not read locked bytes: far beyond all content."""
 _LOOK_S = 0.05
 
 
@@ -18,7 +18,7 @@ _fcntl, _msvcrt = system_module("fcntl"), system_module("msvcrt")
 
 
 def lock(descriptor: int, *, wait: bool) -> None:
-    """Lock an open file for this process alone. Raises `BlockingIOError` if another holds it and this does not wait, and `OSError`."""
+    """Lock an open file for this process. Raises `BlockingIOError` if another process holds it and `wait` is False, and `OSError`."""
     if _fcntl is not None:
         _fcntl.flock(descriptor, _fcntl.LOCK_EX if wait else _fcntl.LOCK_EX | _fcntl.LOCK_NB)
         return

@@ -34,7 +34,7 @@ def read_file(path: str | Path, most: int) -> bytes:
 
 
 def digest_of(path: str | Path, most: int) -> str:
-    """`sha256:…` of what `read_file` gives, without holding it. Raises `OSError` as that does."""
+    """Return `sha256:…` of the content that `read_file` returns, without storing it. Raises `OSError` as that does."""
     total, left = hashlib.sha256(), most + 1
     with open_file(path) as (descriptor, _):
         while left > 0 and (chunk := os.read(descriptor, min(left, _STEP))):
@@ -45,18 +45,18 @@ def digest_of(path: str | Path, most: int) -> str:
 
 @contextmanager
 def open_file(path: str | Path) -> Iterator[tuple[int, int]]:
-    """The descriptor of a regular file, and its size. Raises `OSError` as `read_file` does."""
+    """Return the descriptor of a regular file, and its size. Raises `OSError` as `read_file` does."""
     try:
         descriptor = open_descriptor(path, *_CAREFUL)
     except ValueError as error:  # a NUL in the name, or a lone surrogate
-        raise OSError(errno.EINVAL, "it is no file name") from error
+        raise OSError(errno.EINVAL, "it is not a file name") from error
     with _regular(descriptor) as opened:
         yield opened
 
 
 @contextmanager
 def open_inside(root: Path, path: Path) -> Iterator[tuple[int, int]]:
-    """The descriptor of a regular file below a folder, and its size. No step of `path` may be a link, also one that is put there meanwhile.
+    """Return the descriptor of a regular file below a folder, and its size. No step of `path` may be a link, even one created meanwhile.
 
     Raises `OSError` as `read_file` does.
     """
@@ -80,7 +80,7 @@ def open_inside(root: Path, path: Path) -> Iterator[tuple[int, int]]:
 
 
 def _open_below(root: Path, folders: list[str], name: str) -> int:
-    """Open a file by its path on a system that opens nothing relative to a folder: no step may be a link before, or after it was opened."""
+    """Open a file by its path on a system without opens relative to a folder: no step may be a link before, or after it was opened."""
     steps = [root.joinpath(*folders[:count]) for count in range(1, len(folders) + 1)]
     before = [_not_linked(step) for step in steps]
     descriptor = open_descriptor(root.joinpath(*folders, name), *_CAREFUL, "NOFOLLOW")

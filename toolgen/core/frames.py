@@ -17,7 +17,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 def frame(said: msgspec.Struct) -> bytes:
-    """The bytes of one. Raises `ValueError` for one that is too large to be read."""
+    """Return the bytes of one message. Raises `ValueError` for one that is too large to be read."""
     data = _ENCODER.encode(said)
     if len(data) > MAX_FRAME_SIZE:
         raise ValueError("larger than a frame may be")
@@ -46,9 +46,7 @@ class Frames(asyncio.Protocol, Generic[_Frame]):
         self.transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(
-            asyncio.WriteTransport, transport
-        )  # as that of a socket is, whatever class a loop has for it
+        self.transport = cast(asyncio.WriteTransport, transport)  # like a socket's, whatever class the loop uses
 
     def data_received(self, data: bytes) -> None:
         self._held += data
@@ -90,6 +88,6 @@ class Frames(asyncio.Protocol, Generic[_Frame]):
             self.transport.write(data)
 
     def abort(self) -> None:
-        """Ends the connection now."""
+        """Close the connection now."""
         if self.transport is not None:
             self.transport.abort()

@@ -1,4 +1,4 @@
-"""Cyclic garbage collector: reading without it, since there are next to no cycles in what is read, and objects that it passes over."""
+"""Cyclic garbage collector: disabled during reading, because read data has almost no cycles, and told to skip old objects."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 __all__ = ["freeze_objects", "uncollected"]
 
-# Libraries that write a line for each object that is left when the process ends.
+# Libraries that log a line for each remaining object at the end of the process.
 _COUNTING = frozenset({"duckdb"})
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Python's cyclic garbage collector does not run by itself in the block; afterwards it does again where it did before."""
+    """Disable Python's cyclic garbage collector in the block, and restore it afterwards."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -27,7 +27,7 @@ def uncollected() -> Iterator[None]:
 
 
 def freeze_objects() -> None:
-    """Excludes all objects that exist from garbage collection, until the process ends if a library counts what is left then."""
+    """Exclude all existing objects from garbage collection, until the process ends if a library counts remaining objects then."""
     gc.freeze()
     atexit.register(_unfreeze_for_counting)
 

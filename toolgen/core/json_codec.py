@@ -1,7 +1,7 @@
-"""JSON decoding and encoding without loss: every value that a system answers can be read, and every value that was read can be written.
+"""JSON decoding and encoding without loss: every value of an answer can be read, and every value that was read can be written.
 
-Values that JSON programs cannot hold become text that names them: a number beyond a double, NaN, half a surrogate pair. A value nested more
-than `MAX_DEPTH` levels deep is refused with `TooDeepError`, before a decoder has seen it.
+Values that JSON programs cannot represent become descriptive text: a number beyond a double, NaN, an unpaired surrogate. A value nested
+more than `MAX_DEPTH` levels deep is refused with `TooDeepError`, before it reaches a decoder.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 64
-"""Levels of lists and objects in any value that comes from outside or is produced by a tool."""
+"""Maximum levels of lists and objects in any value from outside or from a tool."""
 FRAMED_DEPTH: Final = MAX_DEPTH + 16
-"""Levels of a message of our own that holds such a value."""
+"""Maximum levels of toolgen's own message with such a value."""
 
 PART: Final = 131_072
-"""Bytes of JSON that are decoded without a turn of the event loop for others (`decode_json_in_turns`)."""
+"""Bytes of JSON that are decoded before the event loop runs other tasks (`decode_json_in_turns`)."""
 
-_MAX_DIGITS = 300  # of an integer: a double holds that many, and most programs read integers as doubles; Python itself converts 4300
+# digits of an integer: a double has that many, and most programs read integers as doubles; Python itself converts 4300
+_MAX_DIGITS = 300
 _MANY_DIGITS = b"0" * (_MAX_DIGITS + 1)
 _DIGITS_ALIKE = bytes(0x30 if 0x30 <= code <= 0x39 else 0x78 for code in range(256))
 _SHOWN = 40
 _EXACT = 2**53
 _UTF8_MARK = b"\xef\xbb\xbf"
-_BLANK = b" \t\r\n\x00\xff\xfe"  # with what UTF-16 and UTF-32 put beside ASCII
+_BLANK = b" \t\r\n\x00\xff\xfe"  # ASCII with the additional bytes of UTF-16 and UTF-32
 _NOT_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _NOT_NESTING = bytes(code for code in range(256) if code not in b'[]{}"')
 _TO_SQUARE = bytes.maketrans(b"{}", b"[]")
@@ -58,7 +59,7 @@ _ESCAPED = re.compile(rb'\\["\\]')
 _DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= code <= 0x39 else code for code in range(256))
 _EXPONENT = re.compile(
     rb"0e0++(?:[,\]}]|\Z)"
-)  # of a number, or of a text like one; a literal first is searched for quickly
+)  # digits of a number, or of a text like one; a literal is searched for first, which is fast
 _POSITIVE_EXPONENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([0-9])e(?=[0-9])', re.DOTALL)
 
 Turn: TypeAlias = Callable[[], Awaitable[object]]
@@ -69,14 +70,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class TooDeepError(ValueError):
-    """A value is nested more than `MAX_DEPTH` levels deep."""
+    """Value nested more than `MAX_DEPTH` levels deep."""
 
     def __init__(self) -> None:
         super().__init__(f"nested more than {MAX_DEPTH} levels deep")
 
 
 def decode_json(body: bytes, limit: int = MAX_DEPTH) -> Any:
-    """The value of a JSON text. Raises `TooDeepError` for more than `limit` levels and `ValueError` for text that is not JSON.
+    """Return the value of a JSON text. Raises `TooDeepError` for more than `limit` levels and `ValueError` for text that is not JSON.
 
     The last of several members with one name counts. Integers are exact; a number without a value in JSON programs is text.
     """
@@ -87,19 +88,19 @@ def decode_json(body: bytes, limit: int = MAX_DEPTH) -> Any:
         try:
             return _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass  # a number beyond a double, half a surrogate pair, NaN, another encoding; or not JSON
-    # Strict: by itself `json` lets halves of surrogate pairs through.
+            pass  # a number beyond a double, an unpaired surrogate, NaN, another encoding; or not JSON
+    # Strict: `json` accepts unpaired surrogates.
     text = body.decode(json.detect_encoding(body))
     if deeper_than(text.encode(), limit):
         raise _too_deep(text.encode())
     try:
         return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=as_text)
-    except RecursionError as error:  # of text that is not JSON: without matching quotes the count is not exact
+    except RecursionError as error:  # of invalid JSON: without matching quotes the count is not exact
         raise TooDeepError from error
 
 
 async def decode_json_in_turns(body: bytes, turn: Turn) -> Any:
-    """`decode_json` of a long text, part by part. Awaits `turn`, which lets others go on, before each part of `PART` bytes."""
+    """Decode a long text like `decode_json`, part by part. Awaits `turn`, which lets other tasks run, before each part of `PART` bytes."""
     body = body.removeprefix(_UTF8_MARK)
     if len(body) > PART and not deeper_than(body, MAX_DEPTH) and _MANY_DIGITS not in body.translate(_DIGITS_ALIKE):
         try:
@@ -121,7 +122,7 @@ async def _decoded_in_turns(body: bytes, turn: Turn) -> Any:
 
 
 async def _values(items: list[msgspec.Raw], size: int, turn: Turn) -> list[Any]:
-    """The values of JSON texts, which have so many bytes in all, with about `PART` bytes of them at a time."""
+    """Return the values of JSON texts with this total size, decoding about `PART` bytes at a time."""
     values: list[Any] = []
     run = max(1, len(items) * PART // size)
     for at in range(0, len(items), run):
@@ -151,10 +152,10 @@ _PIECES = _Pieces()
 
 
 def deeper_than(body: bytes, limit: int) -> bool:
-    """Test whether a JSON text is nested more than `limit` levels deep, in one pass over its brackets outside of strings.
+    """Return True if a JSON text is nested more than `limit` levels deep, in one pass over its brackets outside of strings.
 
     Brackets are counted in groups too small to reach the limit from the level before them, or, near the limit, by twelve. The time is
-    linear in the length of the text, whatever it holds.
+    linear in the length of the text, whatever its content.
     """
     if len(body) <= _SMALL and body.count(b"[") + body.count(b"{") <= limit:
         return False
@@ -176,30 +177,30 @@ def deeper_than(body: bytes, limit: int) -> bool:
 
 
 def _brackets(body: bytes) -> bytes:
-    """The brackets of a JSON text outside of its strings, all of them square."""
+    """Return the brackets of a JSON text outside of its strings, all converted to square ones."""
     kept = (_unescaped(body) if b"\\" in body else body).translate(_TO_SQUARE, _NOT_NESTING)
     brackets = kept.translate(None, b'"')
     if 2 * kept.count(b'""') == len(kept) - len(brackets):
         return brackets
-    return b"".join(kept.replace(b'""', b"").split(b'"')[::2])  # brackets stand in strings
+    return b"".join(kept.replace(b'""', b"").split(b'"')[::2])  # there are brackets in strings
 
 
 def _unescaped(body: bytes) -> bytes:
-    """A JSON text without its escaped quotes and backslashes."""
+    """Return a JSON text without its escaped quotes and backslashes."""
     most = len(body) // 128
     body, removed = _ESCAPED.subn(b"", body, most)
-    # A regular expression removes few of them faster, and replacements of the same length many of them.
+    # A regular expression is faster for a few of them, and replacements of the same length for many.
     return body if removed < most else body.replace(b"\\\\", b"__").replace(b'\\"', b"__")
 
 
 def closed(body: bytes) -> tuple[bytes, int] | None:
-    """The body up to its last comma outside of a text, its open brackets closed, and how many those were; None where there is none.
+    """Return the body up to its last comma outside of a text, with its open brackets closed, and their number; None if there is none.
 
-    What stands before such a comma is complete by JSON's grammar. All of it goes by at the speed of C: no body can be made to be slow.
+    The text before such a comma is complete by JSON's grammar. All steps run in C: no body can be slow.
     """
     parts = (
         body.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
-    )  # every quote left is a delimiter: every other part is a text
+    )  # every remaining quote is a delimiter: every other part is a text
     last = next((at for at in range((len(parts) - 1) & ~1, -1, -2) if b"," in parts[at]), None)
     if last is None:
         return None
@@ -219,7 +220,7 @@ def closed(body: bytes) -> tuple[bytes, int] | None:
 
 
 def without_half(value: Any, open_: int) -> Any:
-    """The value that was closed, without the element of its outermost list that is only half there, if another is left in it."""
+    """Return the closed value without the incomplete last element of its outermost list, if another element is left."""
     container = value
     for _ in range(open_ - 1):
         if isinstance(container, list):
@@ -235,23 +236,23 @@ def without_half(value: Any, open_: int) -> Any:
 
 
 def encode_json(value: object, default: Callable[[Any], Any] | None = None) -> bytes:
-    """Compact JSON of any value that is made of what JSON has, and of what `default` makes of the rest.
+    """Return compact JSON of any value of JSON types, and of the results of `default` for other types.
 
-    Raises `TypeError` for others, and `TooDeepError` for a value that the encoder refuses to follow to its end. The depth of a value from
-    outside is checked where it comes in (`decode_json`, `value_json`, `carried`).
+    Raises `TypeError` for others, and `TooDeepError` for a value that is too deep for the encoder. The depth of a value from outside is
+    checked at its entry (`decode_json`, `value_json`, `carried`).
     """
     try:
         written = _encode(value) if default is None else msgspec.json.encode(value, enc_hook=default)
         if len(written) <= _MAX_DIGITS or _MANY_DIGITS not in written.translate(_DIGITS_ALIKE):
             return written
     except (TypeError, ValueError, RecursionError):
-        pass  # halves of surrogate pairs, integers without an end, names that are not text, more levels than fit; or not JSON
+        pass  # unpaired surrogates, integers of any length, names that are not text, too many levels; or not JSON
     plain = carried(value, default, FRAMED_DEPTH)
     return json.dumps(plain, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def value_json(value: object, default: Callable[[Any], Any] | None = None) -> bytes:
-    """`encode_json` of a value that a tool produced. Raises `TooDeepError` for more than `MAX_DEPTH` levels."""
+    """Return `encode_json` of a value that a tool produced. Raises `TooDeepError` for more than `MAX_DEPTH` levels."""
     written = encode_json(value, default)
     if deeper_than(written, MAX_DEPTH):
         raise TooDeepError
@@ -259,7 +260,7 @@ def value_json(value: object, default: Callable[[Any], Any] | None = None) -> by
 
 
 def file_json(value: object, default: Callable[[Any], Any] | None = None, *, sort_keys: bool = False) -> bytes:
-    """Compact JSON for generated files, whose bytes stay the same between versions: exponents keep their sign (`1e+16`)."""
+    """Return compact JSON for generated files, whose bytes stay the same between versions: exponents keep their sign (`1e+16`)."""
     written = msgspec.json.encode(value, enc_hook=default, order="sorted" if sort_keys else None)
     if _EXPONENT.search(written.translate(_DIGITS_AS_ZERO)) is None:
         return written
@@ -267,12 +268,12 @@ def file_json(value: object, default: Callable[[Any], Any] | None = None, *, sor
 
 
 def indented_json(value: object, default: Callable[[Any], Any] | None = None, *, sort_keys: bool = False) -> bytes:
-    """`file_json` with two spaces for each level and a newline at the end."""
+    """Return `file_json` with two spaces for each level and a newline at the end."""
     return msgspec.json.format(file_json(value, default, sort_keys=sort_keys), indent=2) + b"\n"
 
 
 def carried(value: object, default: Callable[[Any], Any] | None = None, limit: int = MAX_DEPTH) -> Any:
-    """A copy of a value that every JSON program can be given. Raises `TooDeepError` for more than `limit` levels."""
+    """Return a copy of a value that every JSON program can read. Raises `TooDeepError` for more than `limit` levels."""
     match value:
         case bool() | None:
             return value
@@ -294,13 +295,13 @@ def carried(value: object, default: Callable[[Any], Any] | None = None, limit: i
 
 
 def as_text(number: str) -> str:
-    """A number that JSON has no form for, or no program a value, as text."""
+    """Return a number without a form in JSON, or without a value in programs, as text."""
     shown = number if len(number) <= _SHOWN else f"{number[:_SHOWN]}…, {len(number)} characters"
     return f"{shown} (a number that JSON cannot carry)"
 
 
 def _too_deep(body: bytes) -> ValueError:
-    """The error for a text with too many open brackets. A text whose brackets are not closed again is no JSON of any depth."""
+    """Return the error for a text with too many open brackets. A text with unclosed brackets is not JSON of any depth."""
     brackets = _brackets(body)
     nested = body.lstrip(_BLANK)[:1] in (b"[", b"{") and 2 * brackets.count(b"[") == len(brackets)
     return TooDeepError() if nested else ValueError("not JSON")
@@ -316,7 +317,7 @@ def _int(text: str) -> int | str:
 
 
 def _whole(text: str) -> str:
-    """Text with halves of surrogate pairs spelled out (`\\ud800`)."""
+    """Return text with unpaired surrogates spelled out (`\ud800`)."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
@@ -330,7 +331,7 @@ def with_integers(value: Any, depth: int = 0) -> Any:
             return int(value) if value.is_integer() and -_EXACT <= value <= _EXACT else value
         case str() | bool() | int() | None:
             return value
-        case _ if depth > MAX_DEPTH:  # no reader looks deeper, and the record refuses it
+        case _ if depth > MAX_DEPTH:  # no reader goes deeper, and the audit log refuses it
             return value
         case Mapping():
             made = {key: with_integers(item, depth + 1) for key, item in value.items()}

@@ -22,21 +22,21 @@ from jsonpath.token import Token
 __all__ = ["Dialect", "JsonPath", "JsonPathError", "StepBudget"]
 
 _MAX_LENGTH = 4_096
-_MAX_SEGMENTS = 200  # no description is nested deeper
+_MAX_SEGMENTS = 200  # levels; no description is nested deeper
 _MAX_MATCHES = 200_000
-_MAX_STEPS = 2_000_000  # about two seconds; the whole of GitHub's description, visited once, is 250,000
-_CHARACTERS_PER_STEP = 4_096  # of texts that are compared
-_PATTERN_STEPS = 2_000  # for an expression that is compiled
+_MAX_STEPS = 2_000_000  # about two seconds; one visit of GitHub's complete description takes 250,000
+_CHARACTERS_PER_STEP = 4_096  # characters of compared texts
+_PATTERN_STEPS = 2_000  # characters of a compiled expression
 _PROGRAM_SIZES = (1 << 13, 1 << 16, 1 << 20)  # bytes of a compiled expression
-_PROGRAM_BYTES_PER_STEP = 1 << 14  # the time for a character grows with the compiled expression, up to 45 us at 1 MiB
+_PROGRAM_BYTES_PER_STEP = 1 << 14  # the time per character grows with the compiled expression, up to 45 us at 1 MiB
 
 
 class JsonPathError(Exception):
-    """A path that cannot be read or followed; its text is a phrase."""
+    """Path that cannot be read or followed; the text is a phrase."""
 
 
 class StepBudget:
-    """Steps that one or several searches may take together. A step is about a microsecond: a node, a comparison, a piece of a text."""
+    """Steps that one or several searches may take together. A step takes about a microsecond: a node, a comparison, a piece of a text."""
 
     __slots__ = ("_limit", "left")
 
@@ -44,14 +44,14 @@ class StepBudget:
         self._limit = self.left = _MAX_STEPS if steps is None else steps
 
     def spend(self, steps: int) -> None:
-        """Take steps from the budget. Raises `JsonPathError` where it has too few."""
+        """Take steps from the budget. Raises `JsonPathError` if too few are left."""
         self.left -= steps
         if self.left < 0:
             raise JsonPathError(f"needs more than {self._limit} steps")
 
 
 class _PathSearch(threading.local):
-    """The search that this thread carries out. The library has no place for it where it compares."""
+    """Current search of this thread. The library passes no context to comparisons."""
 
     budget = StepBudget(0)
     weight = 1
@@ -63,7 +63,7 @@ _search = _PathSearch()
 
 @contextmanager
 def _searching(budget: StepBudget, weight: int) -> Iterator[None]:
-    """A search in this thread. `weight` is the cost of a filter's expression, which the library copies for each node."""
+    """Set the search of this thread. `weight` is the cost of a filter's expression, which the library copies for each node."""
     before = _search.budget, _search.weight, _search.patterns
     _search.budget, _search.weight, _search.patterns = budget, weight, set()
     try:
@@ -73,7 +73,7 @@ def _searching(budget: StepBudget, weight: int) -> Iterator[None]:
 
 
 class _Node(JSONPathMatch):
-    """A node on the way, which counts. The library makes every further one of the same class."""
+    """Node on the path, which is counted. The library creates child nodes of the same class."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class _Node(JSONPathMatch):
 
 
 class _Path(jsonpath.JSONPath):
-    """A path, or a query in one of its filters, whose nodes count."""
+    """Path, or a query in one of its filters, whose nodes are counted."""
 
     def finditer(self, data: Any, *, filter_context: Any = None) -> Iterable[JSONPathMatch]:
         """Find nodes as the library does, and count the root node."""
@@ -107,7 +107,7 @@ def _counting(path: jsonpath.JSONPath) -> _Path:
 
 
 class _Parser(Parser):
-    """The library's, whose queries count and whose expressions are linear."""
+    """Parser of the library, with counted queries and linear expressions."""
 
     def parse_absolute_query(self, stream: TokenStream) -> BaseExpression:
         query = super().parse_absolute_query(stream)
@@ -134,7 +134,7 @@ _FLAGS = ((re.IGNORECASE, "i"), (re.MULTILINE, "m"), (re.DOTALL, "s"))
 
 
 def _inline(pattern: re.Pattern[str]) -> str:
-    """An expression whose flags stand in its text."""
+    """Return an expression with its flags in its text."""
     flags = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
     return f"(?{flags}:{pattern.pattern})" if flags else pattern.pattern
 
@@ -145,7 +145,7 @@ def _matches(value: str, pattern: str, form: str) -> bool:
     if pattern not in _search.patterns:
         budget.spend(_PATTERN_STEPS)
         _search.patterns.add(pattern)
-    if _compiled(pattern, _ANYWHERE) is None:  # it would be one inside a group: a)(b
+    if _compiled(pattern, _ANYWHERE) is None:  # it would become valid inside a group: a)(b
         return False
     compiled = _compiled(pattern, form)
     if compiled is None:
@@ -157,7 +157,9 @@ def _matches(value: str, pattern: str, form: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _compiled(pattern: str, form: str) -> tuple[jsonschema_rs.Draft202012Validator, int] | None:
-    """The expression and the size of its program. None for what is no expression, which matches nothing (RFC 9535, section 2.4.6)."""
+    """Return the expression and the size of its program. None for an invalid expression, which matches nothing (RFC 9535, section
+    2.4.6).
+    """
     if len(pattern) > _MAX_LENGTH:
         return None
     for size in _PROGRAM_SIZES:
@@ -170,7 +172,7 @@ def _compiled(pattern: str, form: str) -> tuple[jsonschema_rs.Draft202012Validat
 
 
 class _Expression(FilterFunction):
-    """`match` and `search` (RFC 9535, sections 2.4.6 and 2.4.7)."""
+    """Functions `match` and `search` (RFC 9535, sections 2.4.6 and 2.4.7)."""
 
     arg_types = [ExpressionType.VALUE, ExpressionType.VALUE]  # noqa: RUF012 - as the library declares it
     return_type = ExpressionType.LOGICAL
@@ -191,7 +193,7 @@ class _Environment(jsonpath.JSONPathEnvironment):
         self.function_extensions["search"] = _Expression(_ANYWHERE)
 
     @property
-    def filter_caching(self) -> bool:  # the library reads it where it copies an expression
+    def filter_caching(self) -> bool:  # the library reads it when it copies an expression
         _search.budget.spend(_search.weight)
         return True
 
@@ -199,7 +201,7 @@ class _Environment(jsonpath.JSONPathEnvironment):
     def filter_caching(self, _: bool) -> None: ...
 
     def is_truthy(self, obj: object) -> bool:
-        """Return the truth of a value as the library does, and count the step. Each filter asks once for each value."""
+        """Return the truth of a value as the library does, and count the step. Each filter calls this once for each value."""
         _search.budget.spend(1)
         return super().is_truthy(obj)
 
@@ -218,7 +220,7 @@ class _Environment(jsonpath.JSONPathEnvironment):
 
 
 class _ExtendedEnvironment(_Environment):
-    """Environment for paths that hide: an expression in them that would match nothing is refused, not followed."""
+    """Environment for paths that hide values: an expression in them that could never match is refused."""
 
     def check_well_typedness(self, token: Token, func: FilterFunction, args: list[BaseExpression]) -> None:
         super().check_well_typedness(token, func, args)
@@ -246,7 +248,9 @@ def _spend_size(value: object) -> None:
 
 
 Dialect: TypeAlias = Literal["rfc9535", "extended"]
-"""`rfc9535` selects the same parts as any other tool; `extended`, for paths that hide, takes the library's extensions of the syntax too."""
+"""Dialect: `rfc9535` selects the same parts as any other tool; `extended`, for paths that hide values, also accepts the library's
+extensions of the syntax.
+"""
 _ENVIRONMENTS: Mapping[Dialect, _Environment] = {
     "rfc9535": _Environment(strict=True),
     "extended": _ExtendedEnvironment(strict=False),
@@ -254,14 +258,14 @@ _ENVIRONMENTS: Mapping[Dialect, _Environment] = {
 
 
 class JsonPath:
-    """A compiled path."""
+    """Compiled JSONPath."""
 
     def __init__(self, text: str, dialect: Dialect = "rfc9535") -> None:
         """Parse a path. Raises `JsonPathError` if it is not JSONPath or too long."""
         self.text = text
         if len(text) > _MAX_LENGTH:
             raise JsonPathError(f"is longer than {_MAX_LENGTH} characters")
-        # The library parses a path's segments in a loop, and takes them apart when it is freed by recursion in C.
+        # The library parses the segments of a path in a loop, but frees them by recursion in C.
         if text.count(".") + text.count("[") > 4 * _MAX_SEGMENTS:
             raise JsonPathError(f"has more than {_MAX_SEGMENTS} segments")
         with _searching(StepBudget(), 1):
@@ -269,14 +273,14 @@ class JsonPath:
         if len(compiled.segments) > _MAX_SEGMENTS:
             raise JsonPathError(f"has more than {_MAX_SEGMENTS} segments")
         self.singular = compiled.singular_query()
-        """True if it selects one value at most."""
+        """True if it selects at most one value."""
         self._path = _counting(compiled)
         self._weight = 1 + len(text) // 16
 
     def select(
         self, root: Any, budget: StepBudget | None = None, most: int = _MAX_MATCHES
     ) -> list[tuple[tuple[int | str, ...], Any]]:
-        """Return what it selects, as (the way there, the value). Raises `JsonPathError` where that is too much or takes too long."""
+        """Return the selected values, each with its path. Raises `JsonPathError` if that is too much or takes too long."""
         found: list[tuple[tuple[int | str, ...], Any]] = []
         try:
             with _searching(budget or StepBudget(), self._weight):
@@ -294,11 +298,11 @@ def _parsed(text: str, environment: _Environment) -> jsonpath.JSONPath:
         compiled = environment.compile(text)
     except jsonpath.JSONPathError as error:
         reason = str(error.args[0]) if error.args else "it cannot be parsed"  # its str() fails at the end of a text
-        raise JsonPathError(f"is no JSONPath (RFC 9535): {reason}") from error
+        raise JsonPathError(f"is not a JSONPath (RFC 9535): {reason}") from error
     except re.error as error:
         raise JsonPathError(f"has an expression that cannot be read: {error}") from error
     except RecursionError as error:
         raise JsonPathError("is nested too deeply") from error
     if not isinstance(compiled, jsonpath.JSONPath):
-        raise JsonPathError("is no JSONPath (RFC 9535): it must be one path")
+        raise JsonPathError("is not a JSONPath (RFC 9535): it must be one path")
     return compiled

@@ -1,4 +1,4 @@
-"""A key of this project's own in a file: made once, whole or not at all, by whichever of several processes comes first."""
+"""Key of a project in a file: created once, atomically, by the first of several processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _BYTES = 32
 
 
 def kept_key(path: Path) -> bytes:
-    """The 32 bytes of a key file, which is made for its owner alone where there is none. Raises `OSError`, `ValueError` as `read_key`."""
+    """Return the 32 bytes of a key file, which is created for its owner only if it is missing. Raises `OSError`, and `ValueError` as
+    `read_key`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         with contextlib.suppress(FileExistsError):
@@ -28,12 +30,12 @@ def read_key(path: Path) -> bytes:
     """Return the 32 bytes of an existing key file. Raises `ValueError` if it does not hold a key of 64 lower-case hex digits."""
     text = read_file(path, 4 * _BYTES).decode("ascii").strip()
     if len(text) != 2 * _BYTES or set(text) - set("0123456789abcdef"):
-        raise ValueError("holds no key of 64 hex digits")
+        raise ValueError("does not contain a key of 64 hex digits")
     return bytes.fromhex(text)
 
 
 def _make(path: Path) -> None:
-    """Create the file by a link, which appears with its whole content, so a half-written key is never read."""
+    """Create the file by a link, which appears with its complete content, so that a half-written key is never read."""
     staged = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(open_descriptor(staged, "WRONLY", "CREAT", "EXCL"), "w", encoding="ascii", newline="\n") as file:

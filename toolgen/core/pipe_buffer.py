@@ -1,4 +1,4 @@
-"""Bytes of a pipe as a thread reads them, for systems that wait for no pipe (Windows)."""
+"""Bytes of a pipe that a thread reads, for systems whose event loops cannot wait for pipes (Windows)."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class PipeBuffer:
     def wait(self, seconds: float) -> bool:
         """Return True once there are bytes or the pipe has ended, False if nothing happened in this time."""
         with self._change:
-            return self._change.wait_for(self._has_news, seconds)
+            return self._change.wait_for(self._has_data, seconds)
 
     def take(self) -> bytes | None:
-        """The bytes that were read, b"" at the end of the pipe, and None while nothing has arrived."""
+        """Return the read bytes, b"" at the end of the pipe, and None while nothing has arrived."""
         with self._change:
             data = bytes(self._data)
             self._data.clear()
             return data if data or self._ended else None
 
     def listen(self, listener: Callable[[], object] | None) -> bool:
-        """Have `listener` called in the thread when something arrives; None ends that. Returns True if something is there already."""
+        """Register `listener`, called in the thread when data arrives; None removes it. Return True if data is already there."""
         with self._change:
             self._listener = listener
-            return self._has_news()
+            return self._has_data()
 
-    def _has_news(self) -> bool:
+    def _has_data(self) -> bool:
         return self._ended or bool(self._data)
 
     def _read(self) -> None:

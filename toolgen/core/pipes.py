@@ -1,4 +1,4 @@
-"""Pipes to child processes, read and written by threads, for event loops that wait for no pipe (Windows).
+"""Pipes to child processes, read and written by threads, for event loops that cannot wait for pipes (Windows).
 
 A pipe of subprocess.Popen has no overlapped I/O there, so neither poll(2) nor asyncio's loop can wait for it. Each pipe has a thread here,
 which ends with the pipe.
@@ -20,7 +20,7 @@ _MAX_AHEAD = 16
 
 
 class ReadingThread(asyncio.BaseTransport):
-    """Transport that reads a pipe in a thread and gives its protocol what arrives, at most 1 MiB ahead of it."""
+    """Transport that reads a pipe in a thread and passes the data to its protocol, at most 1 MiB ahead of it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pipe: IO[bytes], protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class ReadingThread(asyncio.BaseTransport):
         return self._closed
 
     def close(self) -> None:
-        """Give the protocol nothing more. The thread closes the pipe when its other end is closed."""
+        """Pass no more data to the protocol. The thread closes the pipe when its other end is closed."""
         self._closed = True
         self._room.release()
 
@@ -65,7 +65,7 @@ class ReadingThread(asyncio.BaseTransport):
 
 
 class WritingThread(asyncio.WriteTransport):
-    """Transport that writes a pipe in a thread. What the other process has not read yet is kept in memory."""
+    """Transport that writes a pipe in a thread. Data that the other process has not read yet is kept in memory."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pipe: IO[bytes], protocol: asyncio.BaseProtocol) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class WritingThread(asyncio.WriteTransport):
         return self._size
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Put bytes behind those that are not written yet."""
+        """Append bytes to the pending ones."""
         with self._change:
             if not self._closed:
                 self._waiting.append(bytes(data))

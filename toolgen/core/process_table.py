@@ -1,6 +1,6 @@
 """Processes of this machine: parents, start times, environment variables, ending them, and memory and files of this process.
 
-Linux has them in /proc (proc(5)). Other systems are asked through psutil, which is a dependency there.
+Linux has them in /proc (proc(5)). Other systems are queried through psutil, which is a dependency there.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["ProcFiles", "ProcessId", "ProcessTable", "Psutil", "process_table"]
 
 
 class ProcessId(NamedTuple):
-    """Number and start time of a process: no two processes have both in common, however often a number is given out."""
+    """Number and start time of a process, which together are unique, even if a number is reused."""
 
     number: int
     started: str
 
 
 class ProcessTable(Protocol):
-    """Processes as a system shows them. Nothing here raises for a process that has ended or belongs to another account."""
+    """Processes as the system shows them. No method raises for a process that has ended or belongs to another account."""
 
     def parents(self) -> dict[ProcessId, int]:
-        """The processes that run, each with the number of its parent."""
+        """Return the running processes, each with the number of its parent."""
 
     def started(self, number: int) -> str:
-        """The start time of a process; "" if none with this number runs."""
+        """Return the start time of a process; "" if no process with this number runs."""
 
     def has_variable(self, number: int, name: str, value: str) -> bool:
         """Return True if a process began with this environment variable."""
@@ -39,14 +39,14 @@ class ProcessTable(Protocol):
         """End a process at once."""
 
     def memory(self) -> int:
-        """Bytes of this process that are resident."""
+        """Return the resident bytes of this process."""
 
     def open_files(self) -> int:
-        """Open descriptors of this process, or handles on Windows."""
+        """Return the number of open descriptors of this process, or handles on Windows."""
 
 
 class ProcFiles:
-    """Processes as the files of /proc show them."""
+    """Processes in the files of /proc."""
 
     def parents(self) -> dict[ProcessId, int]:
         try:
@@ -83,7 +83,9 @@ class ProcFiles:
 
 
 def _running(number: int) -> list[str]:
-    """The fields of /proc/PID/stat from the state on, if the process has not ended. The name before them may hold anything."""
+    """Return the fields of /proc/PID/stat from the state on, if the process has not ended. The name before them may contain any
+    characters.
+    """
     try:
         with open(f"/proc/{number}/stat", encoding="latin-1") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -93,7 +95,7 @@ def _running(number: int) -> list[str]:
 
 
 class Psutil:
-    """Processes as psutil shows them. `library` is the package."""
+    """Processes by psutil. `library` is the package."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -135,7 +137,7 @@ class Psutil:
 
 
 def process_table() -> ProcessTable | None:
-    """The processes of this system; None if neither /proc nor psutil is there."""
+    """Return the processes of this system; None if neither /proc nor psutil exists."""
     if os.path.exists("/proc/self/stat"):
         return ProcFiles()
     library = system_module("psutil")

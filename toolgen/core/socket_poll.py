@@ -1,4 +1,4 @@
-"""Sockets asked for what has arrived, without waiting: by poll(2), or by select where the system has no poll (Windows)."""
+"""Poll of sockets for received data, without waiting: by poll(2), or by select if the system has no poll (Windows)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HAS_POLL = hasattr(select, "poll")
 
 
 class SocketPoll:
-    """Poll object for many sockets, which is empty in between."""
+    """Poll object for many sockets, which is empty between calls."""
 
     __slots__ = ("_poll",)
 
@@ -30,7 +30,7 @@ class SocketPoll:
 
 
 class HangUpPoll:
-    """Poll object for the end of one connection. Without poll(2), or without POLLRDHUP, the event loop tells of it a moment later."""
+    """Poll object for the end of one connection. Without poll(2), or without POLLRDHUP, the event loop reports it a moment later."""
 
     def __init__(self) -> None:
         self._poll = select.poll() if _HAS_POLL else None

@@ -1,4 +1,4 @@
-"""Words that people wrote, as messages repeat or correct them (`did you mean`)."""
+"""Corrections of words that people wrote, for messages (`did you mean`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_LOOKED_AT = 50
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for a misspelt word, or nothing when no known word is close."""
+    """Return ` (did you mean 'x'?)` for a misspelt word, or "" when no known word is close."""
     known = list(words)
     listed = _listed(word, known)
     close = [listed] if listed else difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -26,29 +26,29 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def near(word: str, words: Iterable[str]) -> str:
-    """The known word that somebody who wrote `word` most likely meant, or "" where none is close.
+    """Return the known word that the author of `word` most likely meant, or "" if none is close.
 
-    Close is a word in another spelling (`petId`, `pet_id`), one of which the other is a part (`id`, `repo`), and one with a slip or two.
+    A close word has another spelling (`petId`, `pet_id`), contains the other (`id`, `repo`), or differs by one or two letters.
     """
     known_words = list(words)
     if listed := _listed(word, known_words):
         return listed
-    scored = [(_likeness(word, known), known) for known in known_words if known != word]
+    scored = [(_similarity(word, known), known) for known in known_words if known != word]
     score, best = max(scored, key=lambda item: (item[0], -len(item[1]), item[1]), default=(0.0, ""))
     return best if score >= _ALIKE else ""
 
 
 def closest(word: str, words: Iterable[str], limit: int) -> list[str]:
-    """Up to so many known words that are most like one, the most alike first; none that is hardly like it."""
+    """Return up to `limit` known words most similar to one, the most similar first; none with little similarity."""
     ranked = heapq.nlargest(_MAX_LOOKED_AT, ((_shared(word, known), known) for known in words))
-    scored = [(_likeness(word, known), known) for shared, known in ranked if shared]
+    scored = [(_similarity(word, known), known) for shared, known in ranked if shared]
     return [known for score, known in sorted(scored, key=lambda item: (-item[0], item[1])) if score >= _SOMEWHAT][
         :limit
     ]
 
 
 def _shared(word: str, known: str) -> float:
-    """Number of pairs of neighbouring letters that two words share, of those that they have: quick to see in a list of thousands."""
+    """Return the number of pairs of neighbouring letters that two words share: fast for a list of thousands."""
     if max(len(word), len(known)) > _MAX_COMPARED:
         return 0.0
     mine, theirs = _pairs(word.lower()), _pairs(known.lower())
@@ -60,7 +60,9 @@ def _pairs(text: str) -> set[str]:
 
 
 def _listed(word: str, words: Collection[str]) -> str:
-    """The name that `_id` is listed under among an argument's (`argument_names`): the last of `id`, `id_`, `id_2` … that is there."""
+    """Return the name that `_id` is listed under among an argument's names (`argument_names`): the last existing one of `id`, `id_`,
+    `id_2` …
+    """
     base = word.lstrip("_")
     if base == word:
         return ""
@@ -68,7 +70,7 @@ def _listed(word: str, words: Collection[str]) -> str:
     return names[-1] if names else ""
 
 
-def _likeness(word: str, known: str) -> float:
+def _similarity(word: str, known: str) -> float:
     if max(len(word), len(known)) > _MAX_COMPARED:
         return 0.0
     mine, theirs = ([part.lower() for part in _WORDS.findall(text)] for text in (word, known))

@@ -1,4 +1,4 @@
-"""Modules that only some systems have: None stands for one that is missing here."""
+"""Modules that only some systems have: None for a missing one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["system_module"]
 
 
 def system_module(name: str) -> Any:
-    """Return a module, or None where the system does not have it."""
+    """Return a module, or None if the system does not have it."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,4 +1,4 @@
-"""Units in our files: sizes like `64KiB`, durations like `500ms` and `1h`."""
+"""Units in configuration files: sizes like `64KiB`, durations like `500ms` and `1h`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own YAML files (toolgen.yaml, policies/): strict, bounded, and able to say on which line something is wrong."""
+"""YAML files of toolgen (toolgen.yaml, policies/): strict, bounded, with the line of each fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 SHAPE = "shape"
 _Path = tuple[str | int, ...]
 MAX_FILE_SIZE = 4 * 1024 * 1024
-"""How many bytes a file may have."""
+"""Maximum bytes of a file."""
 _MAX_EXACT = 2**53 - 1
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 _AT = re.compile(r"^(?P<text>.*?)(?: - at (?:key in )?`\$(?P<path>[^`]*)`)?$", re.DOTALL)
@@ -29,8 +29,9 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
 class YamlDocument(Struct, frozen=True):
-    """A parsed file: plain data, and the line (from 1) every part of it starts on, or what else a part is from. `lines` leaves out a part
-    that starts on the line of the part around it."""
+    """Parsed file: plain data, and the line (from 1) of every part, or another origin of a part. `lines` omits a part that starts on the
+    line of its parent.
+    """
 
     name: str
     data: Any
@@ -38,7 +39,7 @@ class YamlDocument(Struct, frozen=True):
     origins: Mapping[_Path, str] = {}
 
     def where(self, *path: str | int) -> str:
-        """`file:line` of the part at `path`, or of the nearest part above it that exists."""
+        """Return `file:line` of the part at `path`, or of the nearest existing part above it."""
         while (line := self.lines.get(path)) is None and path:
             if path in self.origins:
                 return self.origins[path]
@@ -46,7 +47,7 @@ class YamlDocument(Struct, frozen=True):
         return f"{self.name}:{line or 1}"
 
     def check_numbers(self, path: _Path, error: type[ToolgenError]) -> None:
-        """Raises `error` where below a part there is a number that not every JSON program reads as what it is: NaN, one beyond 2**53."""
+        """Raise `error` for a number below a part that not every JSON program reads exactly: NaN, or one beyond 2**53."""
         value = self.data
         for step in path:
             value = value[step]
@@ -70,7 +71,7 @@ def _is_exact(value: float) -> bool:
 
 
 def read(path: Path, name: str, error: type[ToolgenError]) -> YamlDocument:
-    """Reads and parses a file. `name` is how messages call it; raises `error` for every way in which that fails."""
+    """Read and parse a file. `name` is its name in messages; raises `error` for every fault."""
     try:
         raw = read_file(path, MAX_FILE_SIZE)
     except OSError as cause:
@@ -79,7 +80,7 @@ def read(path: Path, name: str, error: type[ToolgenError]) -> YamlDocument:
 
 
 def parse_bytes(raw: bytes, name: str, error: type[ToolgenError]) -> YamlDocument:
-    """The content of a file, decoded and parsed as `read` does it."""
+    """Return the content of a file, decoded and parsed as `read` does it."""
     if len(raw) > MAX_FILE_SIZE:
         raise error(f"is larger than {MAX_FILE_SIZE} bytes", where=name)
     try:
@@ -90,7 +91,7 @@ def parse_bytes(raw: bytes, name: str, error: type[ToolgenError]) -> YamlDocumen
 
 
 def parse(text: str, name: str, error: type[ToolgenError]) -> YamlDocument:
-    """Parses YAML 1.1 as PyYAML's safe loader does, but refuses duplicate keys, keys that are no text, aliases, tags and deep nesting."""
+    """Parse YAML 1.1 like PyYAML's safe loader, but refuse duplicate keys, keys that are not text, aliases, tags and deep nesting."""
     from toolgen.core.yaml_nodes import read_nodes  # noqa: PLC0415 - a build of a JSON description reads no YAML
 
     data, lines = read_nodes(text, name, error)
@@ -98,7 +99,9 @@ def parse(text: str, name: str, error: type[ToolgenError]) -> YamlDocument:
 
 
 def decode(document: YamlDocument, path: _Path, kind: type[T], error: type[ToolgenError]) -> T:
-    """The part of a document at `path` as the msgspec Struct `kind`; unknown keys and wrong types raise `error` with line and pointer."""
+    """Return the part of a document at `path` as the msgspec Struct `kind`; unknown keys and wrong types raise `error` with line and
+    pointer.
+    """
     value = document.data
     for step in path:
         value = value[step]
@@ -120,7 +123,7 @@ def decode(document: YamlDocument, path: _Path, kind: type[T], error: type[Toolg
 
 
 def apart(kind: type[msgspec.Struct]) -> msgspec.Meta:
-    """Marks `Any` in a Struct: what stands there is decoded as `kind` by itself, so that an error can say its line."""
+    """Mark `Any` in a Struct: its value is decoded separately as `kind`, so that an error has its line."""
     return msgspec.Meta(extra={SHAPE: kind})
 
 

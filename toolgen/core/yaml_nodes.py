@@ -1,4 +1,4 @@
-"""YAML nodes of our own files as plain data, with the line that each part starts on."""
+"""YAML nodes of toolgen's files as plain data, with the line of each part."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from toolgen.core.errors import ToolgenError
 __all__ = ["read_nodes"]
 
 _YAML = "tag:yaml.org,2002:"
-_TAGS = frozenset(f"{_YAML}{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null"))  # JSON's
+# tags of JSON's types
+_TAGS = frozenset(f"{_YAML}{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null"))
 _Path = tuple[str | int, ...]
 _MAX_DEPTH = 50
 
 
 def read_nodes(text: str, name: str, error: type[ToolgenError]) -> tuple[Any, dict[_Path, int]]:
-    """The data of a YAML text, and the line of each part that starts on another than the part around it. Raises `error`."""
+    """Return the data of a YAML text, and the line of each part that starts on another line than its parent. Raises `error`."""
     loader = _Loader(text)
     try:
         _refuse_deep(text, name, error)
@@ -35,7 +36,7 @@ def read_nodes(text: str, name: str, error: type[ToolgenError]) -> tuple[Any, di
 
 
 def _refuse_deep(text: str, name: str, error: type[ToolgenError]) -> None:
-    """Before a node is composed, because composing recurses in C and deep nesting would end the process."""
+    """Refuse deep nesting before a node is composed, because composing recurses in C and could end the process."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -48,7 +49,7 @@ def _refuse_deep(text: str, name: str, error: type[ToolgenError]) -> None:
 
 
 class _Loader(yaml.CSafeLoader):
-    """PyYAML's safe loader without timestamps: a date in our files is text, read where it is used."""
+    """PyYAML's safe loader without timestamps: a date is text, parsed where it is used."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -58,19 +59,19 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class _NodeReader:
-    """Turns YAML nodes into plain data while noting where each stood."""
+    """Converter of YAML nodes to plain data that records their lines."""
 
     def __init__(self, loader: _Loader, name: str, error: type[ToolgenError], lines: dict[_Path, int]) -> None:
         self._loader, self._name, self._error, self._lines = loader, name, error, lines
         self._seen: set[int] = set()
 
     def root(self, node: yaml.Node) -> object:
-        """The value of a document's node."""
+        """Return the value of a document's node."""
         line = self._lines[()] = node.start_mark.line + 1
         return self._value(node, (), line)
 
     def _value(self, node: yaml.Node, path: _Path, line: int) -> object:
-        """The value of a node that is part of what starts on this line."""
+        """Return the value of a node inside a part that starts on this line."""
         if id(node) in self._seen:
             raise self._error("uses a YAML alias; write the value out", where=self._at(node))
         if node.tag not in _TAGS:
@@ -90,7 +91,7 @@ class _NodeReader:
             if not isinstance(key, str):
                 raise self._error(f"the key {key!r} is not text; put it in quotes", where=self._at(key_node))
             if key in found:
-                raise self._error(f"the key '{key}' stands twice", where=self._at(key_node))
+                raise self._error(f"the key '{key}' occurs twice", where=self._at(key_node))
             below = (*path, key)
             found[key] = self._value(value_node, below, self._noted(below, key_node, line))
         return found
@@ -103,7 +104,7 @@ class _NodeReader:
         return found
 
     def _noted(self, path: _Path, node: yaml.Node, around: int) -> int:
-        """The line on which a part starts, noted where it is another one than that of the part around it."""
+        """Return the line on which a part starts, and record it if it differs from its parent's line."""
         line: int = node.start_mark.line + 1
         if line != around:
             self._lines[path] = line

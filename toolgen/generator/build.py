@@ -42,19 +42,18 @@ from toolgen.policy.arguments import SharedCheck, Validator, check_schema
 __all__ = ["Built", "Progress", "build", "build_sources", "usable"]
 
 _LIMITS = frozenset({"limit", "schema_too_deep", "schema_too_large"})
-"""Codes of problems that a limit of ours causes."""
+"""Codes of problems caused by a limit of toolgen."""
 _MAX_SKIPPED = 0.002
 
 Progress: TypeAlias = Callable[[str], None]
-"""Is told the name of each source as its reading begins."""
+"""Callback with the name of each source at the start of its reading."""
 
 
 class Built(Struct, frozen=True, kw_only=True):
-    """A manifest, and by source how many operations it offered (tools plus skips) and how many seconds reading it took.
+    """Manifest, and by source the number of offered operations (tools plus skips) and the seconds of reading.
 
-    `files` is everything that was read, as path -> `sha256:…`, or `None` when that cannot be told; databases are not among it.
-    `references` are, by source, the URLs of the remote documents it is made of, and `wanted` those that are not pinned yet. `names` are
-    what toolgen.lock has to keep.
+    `files` are all files that were read, as path -> `sha256:…`, or `None` if that is unknown; databases are not among them. `references`
+    are, by source, the URLs of its remote documents, and `wanted` those that are not pinned yet. `names` are the entries for toolgen.lock.
     """
 
     manifest: Manifest
@@ -69,11 +68,11 @@ class Built(Struct, frozen=True, kw_only=True):
 def build(
     sources: str | Path | Sequence[str | Path] | Mapping[str, Any], *, root: str | Path = ".", partial: bool = False
 ) -> Manifest:
-    """Builds a manifest from a path, several, or a mapping shaped like toolgen.yaml's `sources:`.
+    """Build a manifest from a path, several, or a mapping shaped like toolgen.yaml's `sources:`.
 
-    Relative paths start at `root`, where toolgen.lock has the copies of what is a URL. Nothing is written or fetched. Raises
-    `DescriptionError` for a description that cannot be read at all or, unless `partial`, is beyond our limits, and `ConfigError` for a
-    source that is none; whatever is wrong with single operations is in the manifest's problems.
+    Relative paths start at `root`, where toolgen.lock has the copies of URLs. Nothing is written or fetched. Raises `DescriptionError` for
+    a description that cannot be read or, unless `partial`, exceeds a limit, and `ConfigError` for an invalid source; faults of single
+    operations are in the manifest's problems.
     """
     base = Path(root).resolve()
     if isinstance(sources, Mapping):
@@ -89,9 +88,9 @@ def build_sources(
     *,
     partial: bool = False,
 ) -> Built:
-    """Builds the sources of a project, and changes their tools as its `tools:` says. Raises as `build` does.
+    """Build the sources of a project, and change their tools according to its `tools:`. Raises as `build` does.
 
-    Unless `partial`, a source of which a limit costs more than `_MAX_SKIPPED` of the operations their tools is an error.
+    Unless `partial`, a source is an error if a limit prevents the tools of more than `_MAX_SKIPPED` of its operations.
     """
     readings: dict[str, SourceReading] = {}
     seconds: dict[str, float] = {}
@@ -138,7 +137,7 @@ def _refuse_partial(name: str, reading: SourceReading) -> None:
 
 
 def _names(config: SourceConfig, reading: SourceReading, digests: Mapping[tuple[str, str], str]) -> Assignments:
-    """The names of a source as they were generated, and those of operations that are gone."""
+    """Return the generated names of a source, and those of removed operations."""
     prefix = join(config.name, "")
     now = {
         identity_of(reading.info.kind, tool.origin, tool.name.removeprefix(prefix)): AssignedName(
@@ -171,9 +170,9 @@ def _faults(tool: Tool, schema: Schema, arguments: JsonObject) -> Sequence[str]:
 
 
 def _listed(reading: SourceReading) -> SourceReading:
-    """The reading with listed names of arguments, and with files beside texts in base64."""
+    """Return the reading with listed names of arguments, and with file arguments that accept files beside base64 texts."""
     known: dict[int, Any] = {}
-    tools = tuple(with_listed_arguments(_with_files(_worded(tool, reading), known)) for tool in reading.tools)
+    tools = tuple(with_listed_arguments(_with_files(_with_identifier(tool, reading), known)) for tool in reading.tools)
     if all(made is tool for made, tool in zip(tools, reading.tools, strict=True)):
         return reading
     return replace(reading, tools=tools)
@@ -184,17 +183,17 @@ def _with_files(tool: Tool, known: dict[int, Any]) -> Tool:
     return tool if schema is tool.input_schema else msgspec.structs.replace(tool, input_schema=schema)
 
 
-def _worded(tool: Tool, reading: SourceReading) -> Tool:
-    """The tool with the description's own word for it, which the policy may select it by."""
+def _with_identifier(tool: Tool, reading: SourceReading) -> Tool:
+    """Return the tool with the description's identifier, which policies may select it by."""
     word = reading.identifiers.get(tool.origin, "")
     return tool if tool.operation == word else msgspec.structs.replace(tool, operation=word)
 
 
 def usable(reading: SourceReading) -> SourceReading:
-    """The reading without tools that would refuse every call: their arguments are checked before anything else, and could not be."""
+    """Return the reading without tools that would refuse every call, because the check of their arguments would fail."""
     kept: list[Tool] = []
     unusable: list[Problem] = []
-    checked: set[str] = set()  # types that tools share, which are compiled with the first that takes them
+    checked: set[str] = set()  # shared types are compiled with the first tool that uses them
     shared: dict[int, SharedCheck] = {}
     for tool in reading.tools:
         schema, definitions = tool.input_schema, tool.input_schema.get("$defs")
@@ -223,7 +222,7 @@ def usable(reading: SourceReading) -> SourceReading:
 
 
 def _listing(reading: SourceReading, config: SourceConfig) -> SourceReading:
-    """The reading, with what its source says of the listing of schemas, and of unknown arguments."""
+    """Return the reading with its source's settings for listed schemas and unknown arguments."""
     said = {name: getattr(config, name) for name in ("listed_output", "strict_arguments", "exact_schema")}
     if not any(said.values()):
         return reading
@@ -231,7 +230,7 @@ def _listing(reading: SourceReading, config: SourceConfig) -> SourceReading:
 
 
 def _callable(source: SourceSettings, reading: SourceReading) -> SourceReading:
-    """The reading, with its credentials held against it, and a warning for each tool that could never be called.
+    """Return the reading with its credentials checked, and a warning for each tool that can never be called.
 
     Raises `ConfigError`.
     """
@@ -254,7 +253,7 @@ def _gathered(readings: Mapping[str, SourceReading]) -> tuple[dict[str, Tool], l
         problems += reading.problems
         for tool in reading.tools:
             if tool.name in META_TOOLS:
-                taken = f"{tool.name} is the name of a tool of the gateway's own: give this one another name, or its source a prefix"
+                taken = f"{tool.name} is the name of a tool of the gateway: give this one another name, or its source a prefix"
                 problems.append(
                     Problem(level="error", source=name, origin=tool.origin, code="reserved_name", message=taken)
                 )
@@ -285,13 +284,13 @@ def _files(readings: Mapping[str, SourceReading]) -> Mapping[str, str] | None:
 
 
 def _pinned(config: SourceConfig, reading: SourceReading) -> SourceReading:
-    """Holds what was read, and not what is there a moment later, against the lock."""
+    """Compare the content that was read, not a later state of the file, with the lock."""
     if config.pin is None:
         return reading
     read = {reading.files.get(str(path), "") for path in (config.pin.path, config.pin.path.resolve())}
     if config.pin.digest not in read:
         raise DescriptionError(
-            "the copy is not what was pinned: it was changed since",
+            "the copy differs from the pinned content: it was changed since",
             where=f"{config.pin.path.parent.parent.name}/{config.name}/{config.pin.path.name}",
             suggestion="restore it from version control, or run `toolgen build --update-pins`",
         )
@@ -305,12 +304,12 @@ def _read(source: SourceSettings) -> SourceReading:
         raise DescriptionError(
             f"sources.{config.name} is remote and not pinned yet",
             where=config.location.partition("?")[0],
-            suggestion="run `toolgen build` once: it fetches it and pins what it says",
+            suggestion="run `toolgen build` once: it fetches and pins the content",
         )
     if config.pin is not None and config.pin.url != config.location:
         raise DescriptionError(
             f"sources.{config.name} is pinned from another URL",
             where=config.location.partition("?")[0],
-            suggestion="run `toolgen build`: it fetches this one and says what is different",
+            suggestion="run `toolgen build`: it fetches this one and reports the differences",
         )
     return CONNECTORS[config.kind].read(config, lambda: password_of(source))

@@ -1,4 +1,4 @@
-"""Could a tool ever be called? A server, credentials that can be shown, and required arguments that some value exists for."""
+"""Callability of tools: a server, usable credentials, and required arguments with possible values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_DEPTH = 20
 
 
 def unfulfillable(tools: Iterable[Tool]) -> list[Problem]:
-    """A warning for each optional argument that no value exists for: an agent that gives it is refused, whatever it gives."""
+    """Yield a warning for each optional argument without a possible value: a call with it is always refused."""
     possible: dict[int, _Possible] = {}
     found = []
     for tool in tools:
@@ -48,7 +48,7 @@ def unfulfillable(tools: Iterable[Tool]) -> list[Problem]:
 def uncallable(
     tools: Iterable[Tool], schemes: Mapping[str, SecurityScheme], problems: Iterable[Problem]
 ) -> list[Problem]:
-    """A warning for each tool of a source that no call to could ever succeed, whatever is configured."""
+    """Yield a warning for each tool of a source that no call can succeed for, whatever the configuration."""
     possible: dict[int, _Possible] = {}
     headers = {one.origin: one.message for one in problems if one.code == "gateway_header"}
     found = []
@@ -66,7 +66,7 @@ def obstacle(tool: Tool, schemes: Mapping[str, SecurityScheme], possible: dict[i
     http = tool.http
     if http is not None:
         if not any(_reachable(server) for server in http.servers):
-            return "its description names no server that can be asked; set `server:` for its source in toolgen.yaml"
+            return "its description has no usable server; set `server:` for its source in toolgen.yaml"
         if http.security and () not in http.security:
             lacking = [_unshowable(option, schemes) for option in http.security]
             if all(lacking):
@@ -88,7 +88,7 @@ def _unshowable(option: tuple[str, ...], schemes: Mapping[str, SecurityScheme]) 
     for name in option:
         if name not in schemes:
             return (
-                f"it needs the security scheme {name[:80]!r}, which is not described; say how it is shown in toolgen.yaml: "
+                f"it needs the security scheme {name[:80]!r}, which is not described; configure it in toolgen.yaml: "
                 f"auth: {{{name[:80]}: {{name: …, in: header, value: …}}}}"
             )
         if not sendable(schemes[name]):
@@ -97,7 +97,7 @@ def _unshowable(option: tuple[str, ...], schemes: Mapping[str, SecurityScheme]) 
 
 
 def unpaid(tools: Iterable[Tool], auth: Container[str]) -> dict[str, list[str]]:
-    """The names of the tools that need a credential which is not configured, by what each needs."""
+    """Return the names of the tools that need an unconfigured credential, by the credential."""
     found: dict[str, list[str]] = {}
     for tool in tools:
         http = tool.http
@@ -108,13 +108,13 @@ def unpaid(tools: Iterable[Tool], auth: Container[str]) -> dict[str, list[str]]:
 
 
 def names_in_short(names: list[str]) -> str:
-    """The first few of some names, and how many more there are."""
+    """Return the first few names, and the number of the others."""
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _missing(schema: Schema, known: dict[int, _Possible]) -> str:
-    """The first required argument without a possible value; "" where there is none."""
+    """Return the first required argument without a possible value; "" if there is none."""
     required = schema.get("required", ())
     if not required:
         return ""
@@ -162,7 +162,7 @@ class _Possible:
         return any(self._of_type(kind, schema) for kind in self._types(schema, 0))
 
     def _types(self, schema: Any, depth: int) -> frozenset[str]:
-        """The types that a value may have, by `type`, `enum`, `const` and `allOf`."""
+        """Return the possible types of a value, by `type`, `enum`, `const` and `allOf`."""
         if not isinstance(schema, (dict, Mapping)) or depth > _MAX_DEPTH:
             return _TYPES
         written = schema.get("type", _TYPES)
@@ -194,7 +194,7 @@ class _Possible:
 
 
 def _kinds(value: object) -> tuple[str, ...]:
-    """The types of JSON Schema that a value has."""
+    """Return the types of JSON Schema that a value has."""
     match value:
         case bool():
             return ("boolean",)

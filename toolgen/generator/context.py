@@ -1,4 +1,4 @@
-"""Prompts and resources of all sources of a build: every name and every URI belongs to one of them."""
+"""Prompts and resources of all sources of a build: each name and URI belongs to one of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["gathered_context"]
 
 
 def gathered_context(readings: Mapping[str, SourceReading]) -> tuple[list[Prompt | Resource], list[Problem]]:
-    """The prompts and resources, the first of each name or URI, and a problem for each of the others."""
+    """Return the prompts and resources, the first of each name or URI, and a problem for each of the others."""
     found: dict[tuple[type, str], Prompt | Resource] = {}
     problems: list[Problem] = []
     for source, reading in readings.items():
@@ -22,7 +22,7 @@ def gathered_context(readings: Mapping[str, SourceReading]) -> tuple[list[Prompt
             if other is not one:
                 kind = "prompt" if isinstance(one, Prompt) else "resource"
                 message = (
-                    f"the {kind} {key} is offered by {other.origin} of {other.source} already; leave one of the two out"
+                    f"the {kind} {key} already exists in {other.origin} of {other.source}; leave one of the two out"
                 )
                 problems.append(
                     Problem(level="error", source=source, origin=one.origin, code="duplicate_name", message=message)

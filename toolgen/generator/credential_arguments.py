@@ -1,5 +1,6 @@
-"""Credentials that tools have as arguments, as their description declares no scheme for them: what to write under `auth:` so that the
-gateway sends them, and no model has to know them."""
+"""Credentials among the arguments of tools whose description declares no scheme for them: lines for `auth:`, so that the gateway sends
+them and models need not know them.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ class CredentialArguments(Struct, frozen=True, kw_only=True):
 
 
 def credential_arguments(manifest: Manifest) -> tuple[CredentialArguments, ...]:
-    """The sources whose tools have credentials as arguments."""
+    """Return the sources whose tools have credentials as arguments."""
     found = []
     for source, info in manifest.sources.items():
         described = CONNECTORS[info.kind].describes_requests
@@ -84,7 +85,7 @@ def credential_arguments(manifest: Manifest) -> tuple[CredentialArguments, ...]:
 
 
 def _candidates(tool: Tool) -> Iterable[tuple[HttpParameter, str]]:
-    """Parameters that may carry credentials, each with its description."""
+    """Return the parameters that may be credentials, each with its description."""
     if (http := tool.http) is not None:
         properties = tool.input_schema.get("properties", {})
         for one in http.parameters:
@@ -133,5 +134,5 @@ def _shows(scheme: SecurityScheme, place: str, name: str) -> bool:
 
 
 def _written(text: str) -> str:
-    """A text as YAML has it."""
+    """Return a text in YAML."""
     return text if re.fullmatch(r"[A-Za-z][\w.-]*", text) else json.dumps(text)

@@ -1,4 +1,4 @@
-"""Credentials of `auth:` in toolgen.yaml, held against the security schemes of a description."""
+"""Check of the credentials of `auth:` in toolgen.yaml against the security schemes of a description."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WAYS = (*SCHEMES, HEADERS)
 def check_auth(
     source: str, kind: str, auth: Mapping[str, object], schemes: Mapping[str, SecurityScheme], asked: Container[str]
 ) -> None:
-    """Holds a source's credentials against its description. `asked` are the schemes that some tool is called with.
+    """Check a source's credentials against its description. `asked` are the schemes that some tool is called with.
 
-    Raises `ConfigError`, with the words of the fix, for one that no scheme can show, or that no tool would be called with.
+    Raises `ConfigError`, with the correction, for a credential that no scheme can send, or that no tool uses.
     """
     connector = CONNECTORS[kind]
     own = {name: one for name, one in schemes.items() if not name.startswith(f"{HEADERS}.")}
@@ -31,18 +31,18 @@ def check_auth(
             continue
         if connector.describes_requests and name == HEADERS and isinstance(written, Mapping):
             if not any(f"{HEADERS}.{header}" in asked for header in written):
-                raise _unasked(name, own, where)
+                raise _unused(name, own, where)
             continue
         if name not in schemes:
             given = name in _WAYS or (isinstance(written, Mapping) and "value" in written)
             if own and connector.describes_requests and given:
-                raise _unasked(name, own, where)
+                raise _unused(name, own, where)
             if not own and connector.describes_requests:
-                ways = f"name how the credential is shown: {', '.join(_WAYS[:-1])} or {HEADERS}"
+                ways = f"name the form of the credential: {', '.join(_WAYS[:-1])} or {HEADERS}"
                 raise ConfigError(
                     f"the description has no security scheme '{name[:40]}', nor any other{nearest(name, _WAYS)}",
                     where=where,
-                    suggestion="run `toolgen build`: what was built knows no such credential"
+                    suggestion="run `toolgen build`: the built tools have no such credential"
                     if name in _WAYS
                     else ways,
                 )
@@ -56,10 +56,10 @@ def check_auth(
             raise ConfigError(f"the security scheme '{name}' takes {takes(schemes[name])}", where=where)
 
 
-def _unasked(name: str, schemes: Mapping[str, SecurityScheme], where: str) -> ConfigError:
+def _unused(name: str, schemes: Mapping[str, SecurityScheme], where: str) -> ConfigError:
     known = ", ".join(schemes)
     return ConfigError(
-        f"no tool is called with {name}: the description asks for none, or it has security schemes of its own: {known or 'none'}",
+        f"no tool is called with {name}: the description requires none, or it has its own security schemes: {known or 'none'}",
         where=where,
         suggestion="name one of those under auth:, or leave it out",
     )

@@ -1,4 +1,4 @@
-"""The files of a new project, written from what its descriptions say: toolgen.yaml, and a policy that allows the reads."""
+"""Files of a new project, written from its descriptions: toolgen.yaml, and a policy that allows the reads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SIMPLEST = ("apiKey", "http", "oauth2", "openIdConnect", "mutualTLS")
 class StarterSource(Struct, frozen=True, kw_only=True):
     """Source for a new toolgen.yaml. `location` is a path below the project's folder, or a URL without a password.
 
-    `server` is the address that was given for it, or "". `password`: its location held one, which is moved to a variable.
+    `server` is its given address, or "". `password`: its location contained a password, which is moved to a variable.
     """
 
     name: str
@@ -52,7 +52,7 @@ class StarterSource(Struct, frozen=True, kw_only=True):
 
 
 def project_text(entries: Sequence[StarterSource], manifest: Manifest) -> str:
-    """toolgen.yaml. Credentials are names of environment variables; those that no tool needs are comments."""
+    """Return toolgen.yaml. Credentials are names of environment variables; those that no tool needs are comments."""
     lines = ["# What there is to call. policies/ says who may call it.", "sources:"]
     for entry in entries:
         lines += _source_lines(entry, manifest)
@@ -62,7 +62,7 @@ def project_text(entries: Sequence[StarterSource], manifest: Manifest) -> str:
 
 
 def variables(entry: StarterSource, manifest: Manifest) -> tuple[str, ...]:
-    """The environment variables that calls to this source need."""
+    """Return the environment variables that calls to this source need."""
     return tuple(re.findall(r"\$\{env:(\w+)\}", "\n".join(_auth_lines(entry, manifest)[0])))
 
 
@@ -114,7 +114,7 @@ def _source_lines(entry: StarterSource, manifest: Manifest) -> list[str]:
 
 
 def _auth_lines(entry: StarterSource, manifest: Manifest) -> tuple[list[str], list[str]]:
-    """The lines below `auth:` that calls need, and those, as comments, that they may have."""
+    """Return the lines below `auth:` that calls need, and the optional ones as comments."""
     if entry.password:
         return [f'      password: "${{env:{_variable(entry.name, "password")}}}"'], []
     if CONNECTORS[entry.kind].free_headers:
@@ -133,7 +133,7 @@ def _auth_lines(entry: StarterSource, manifest: Manifest) -> tuple[list[str], li
 
 
 def needed_schemes(tools: Iterable[Tool], info: SourceInfo) -> set[str]:
-    """The fewest schemes, simple ones first, with which every tool that has to show something can."""
+    """Return the fewest schemes, simple ones first, that together satisfy every tool with a security requirement."""
     schemes, chosen = info.security_schemes, set[str]()
 
     def cost(option: tuple[str, ...]) -> tuple[int, int]:
@@ -169,7 +169,7 @@ def _variable(source: str, what: str) -> str:
 
 
 def _pattern(tool: Tool) -> str:
-    """All tools of its source, or this one where their names do not say which source they are of."""
+    """Return a pattern for all tools of its source, or for this tool if their names do not contain the source."""
     prefix = join(tool.source, "")
     return f"{prefix}*" if tool.name.startswith(prefix) else tool.name
 
@@ -239,7 +239,7 @@ def _egress(manifest: Manifest, sources: Mapping[str, SourceSettings]) -> str:
 
 
 def _place_of(url: str) -> str:
-    """`host:port` of a URL, "" where it names none."""
+    """Return `host:port` of a URL, "" if it has none."""
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme.replace("ws", "http"), 0)
@@ -266,6 +266,6 @@ def _tests(manifest: Manifest, allowed: Sequence[Tool], rule: str) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """Text as YAML reads it back: bare where that is plain, in JSON's quotes otherwise."""
+    """Return text in YAML: bare if that is plain, in JSON's quotes otherwise."""
     plain = _PLAIN.fullmatch(text) and ": " not in text and text.lower() not in _WORDS_OF_YAML
     return text if plain else json.dumps(text)

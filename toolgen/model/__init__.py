@@ -1,1 +1,1 @@
-"""Frozen data every other part speaks in; no I/O."""
+"""Frozen data types shared by all packages; no I/O."""

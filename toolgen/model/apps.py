@@ -1,6 +1,6 @@
 """MCP Apps: pages that a client shows beside the answers of a tool (SEP-1865, MCP Apps 2026-01-26).
 
-Everything that a server says of its pages is read into these records, which hold what the specification has and nothing else.
+Everything that a server declares about its pages is read into these records, which have only the members of the specification.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ APPS: Final = "apps"
 
 _SCHEME: Final = "ui://"
 OWN_PAGE: Final = "ui://toolgen/answer"
-"""The page of the gateway's own app. No page of a server has a URI of this host."""
+"""Page of the gateway's own app. No page of a server has a URI of this host."""
 _OWN_HOST: Final = "ui://toolgen/"
 _MAX_URI_LENGTH: Final = 512
 _MAX_ORIGINS: Final = 32
-# An origin with a host name, or all subdomains of one: nothing that ends a directive of a Content Security Policy, or begins another.
+# An origin with a host name, or all subdomains of one, without characters that could end a directive of a Content Security Policy or begin
+# another.
 _ORIGIN: Final = re.compile(
     r"(?:https|wss)://(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?::[0-9]{1,5})?\Z"
 )
@@ -60,25 +61,25 @@ _PERMISSIONS: Final = ("camera", "clipboardWrite", "geolocation", "microphone")
 
 
 class ToolApp(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """App of a tool: the `ui://` URI of its page, "" without one, and who calls the tool."""
+    """App of a tool: the `ui://` URI of its page, "" without one, and the permitted callers of the tool."""
 
     uri: str = ""
     audience: tuple[Audience, ...] = _AUDIENCES
 
     @property
     def hidden(self) -> bool:
-        """True if the tool is for apps alone, and no model is listed it."""
+        """True if the tool is only for apps, and not listed for models."""
         return "model" not in self.audience
 
     @property
     def meta(self) -> JsonObject:
-        """The `_meta` of the tool as clients that show apps are listed it."""
+        """Return the `_meta` of the tool for clients that show apps."""
         said: dict[str, Json] = {"visibility": sorted(self.audience, reverse=True)}
         return {"ui": said | ({"resourceUri": self.uri} if self.uri else {})}
 
 
 class AppRights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rights of a page: what it may load and use, as its server declares it: origins by directive, and features of a browser."""
+    """Rights of a page, as its server declares them: origins by directive, and features of a browser."""
 
     connect_domains: tuple[str, ...] = ()
     resource_domains: tuple[str, ...] = ()
@@ -89,7 +90,7 @@ class AppRights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def meta(self) -> JsonObject:
-        """The `_meta` of the page's resource; {} where nothing is declared."""
+        """Return the `_meta` of the page's resource; {} if nothing is declared."""
         csp: dict[str, Json] = {
             name: list(origins) for name, member in _DOMAINS.items() if (origins := getattr(self, member))
         }
@@ -102,7 +103,7 @@ class AppRights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AppPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Page of an app as a build read it: its URI, the digest of its content, and what it may load."""
+    """Page of an app as read by a build: its URI, the digest of its content, and its rights."""
 
     uri: str
     digest: str
@@ -110,12 +111,12 @@ class AppPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def tool_app(meta: object) -> ToolApp | None:
-    """The app of a tool by its `_meta`; None for a tool without one. Of a `visibility` that names nobody known, the tool is for nobody."""
+    """Return the app of a tool by its `_meta`; None for a tool without one. A `visibility` without known names permits no caller."""
     if not isinstance(meta, Mapping):
         return None
     said = meta.get("ui")
     said = said if isinstance(said, Mapping) else {}
-    uri = said.get("resourceUri", meta.get("ui/resourceUri"))  # the second is deprecated
+    uri = said.get("resourceUri", meta.get("ui/resourceUri"))  # the second form is deprecated
     uri = uri if isinstance(uri, str) and _is_page(uri) else ""
     if "visibility" not in said:
         return ToolApp(uri=uri) if uri else None
@@ -125,7 +126,7 @@ def tool_app(meta: object) -> ToolApp | None:
 
 
 def page_of(uri: str, result: Mapping[str, Json]) -> AppPage | None:
-    """The page that a server answers `resources/read` with; None for an answer that is no page."""
+    """Return the page in a server's answer to `resources/read`; None if the answer is not a page."""
     contents = result.get("contents")
     if not isinstance(contents, list) or len(contents) != 1 or not isinstance(contents[0], Mapping):
         return None
@@ -140,7 +141,7 @@ def page_of(uri: str, result: Mapping[str, Json]) -> AppPage | None:
 
 
 def accepts_apps(capabilities: object) -> bool:
-    """True if a client with these capabilities shows apps."""
+    """Return True if a client with these capabilities shows apps."""
     extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
     said = extensions.get(APPS_EXTENSION) if isinstance(extensions, Mapping) else None
     types = said.get("mimeTypes") if isinstance(said, Mapping) else None

@@ -1,9 +1,8 @@
-"""Listed names of arguments: in ASCII, as providers demand, and without a first underscore, which Pydantic refuses.
+"""Listed names of arguments: in ASCII, as providers require, and without a leading underscore, which Pydantic refuses.
 
-An argument whose own name begins with an underscore is listed without it (`_id` as `id`), or as `id_` where the tool has an `id` too.
-One in another script is transliterated, and its description tells its own name.
-Policies, records and callers have the listed name. The binding's `arguments` has the own name of each, which is sent and which callers may
-use too.
+An argument whose own name begins with an underscore is listed without it (`_id` as `id`), or as `id_` if the tool has an `id` too. A name
+in another script is transliterated, and its description contains the original name. Policies, records and callers use the listed name. The
+binding's `arguments` has each own name, which is sent and which callers may use too.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _MAX_DEPTH = 16
 
 
 def listed_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """The listed name of each of a tool's names that is not listed as it is, whatever the order they come in; none is of those taken."""
+    """Return the listed name of each of a tool's names that is changed, independent of their order; none equals a taken name."""
     own = sorted(set(names))
     taken = {*taken, *(name for name in own if not _is_renamed(name))}
     found: dict[str, str] = {}
@@ -54,7 +53,7 @@ def _is_renamed(name: str) -> bool:
 
 
 def with_listed_arguments(tool: Tool) -> Tool:
-    """The tool with listed names in its schema and its binding; the same object where every name is one already. Not sealed."""
+    """Return the tool with listed names in its schema and its binding; unchanged if every name is already valid. Not sealed."""
     schema = tool.input_schema
     names = listed_names(known := members(schema, schema))
     if not names:
@@ -67,12 +66,12 @@ def with_listed_arguments(tool: Tool) -> Tool:
 
 
 def own_names(tool: Tool) -> Mapping[str, str]:
-    """The own name of each argument that is listed under another; empty for nearly all tools."""
+    """Return the own name of each argument that is listed under another; empty for nearly all tools."""
     return tool.binding.own_names
 
 
 def listed_arguments(tool: Tool, arguments: Mapping[str, T]) -> tuple[Mapping[str, T], tuple[str, ...]]:
-    """Arguments under their listed names, and the own names of those that are given under both with different values."""
+    """Return arguments under their listed names, and the own names of those given under both with different values."""
     for name in arguments:
         if name[:1] == "_" or not name.isascii():
             break
@@ -85,13 +84,13 @@ def listed_arguments(tool: Tool, arguments: Mapping[str, T]) -> tuple[Mapping[st
 
 
 def own_arguments(tool: Tool, arguments: Mapping[str, T]) -> Mapping[str, T]:
-    """Arguments under the names that the system behind the tool knows them by, for executors that send them by name."""
+    """Return arguments under their own names in the system behind the tool, for executors that send them by name."""
     names = own_names(tool)
     return {names.get(name, name): value for name, value in arguments.items()} if names else arguments
 
 
 def _required(node: Any, root: Schema, depth: int) -> Iterator[str]:
-    """The names that a schema speaks of without describing them, through references and branches."""
+    """Return the required names without a description in a schema, through references and branches."""
     if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
         return
     dependent = node.get("dependentRequired")
@@ -108,15 +107,15 @@ def _required(node: Any, root: Schema, depth: int) -> Iterator[str]:
         yield from _required(inner, root, depth + 1)
 
 
-def _told(node: Any, name: str) -> Any:
-    """The schema of an argument or a list of names, with the argument's own name in its description where that is in another script."""
+def _with_own_name(node: Any, name: str) -> Any:
+    """Return the schema of an argument or a list of names, with the own name in its description if that is in another script."""
     if name.isascii() or not isinstance(node, Mapping):
         return node
     return with_original(node, name)
 
 
 class _Renaming:
-    """A schema with other names for arguments, wherever it speaks of them: also in branches, and in definitions that it is made of."""
+    """Renaming of arguments in a schema, including branches, and definitions that the arguments consist of."""
 
     def __init__(self, schema: Schema, names: Mapping[str, str]) -> None:
         self._root, self._names = schema, names
@@ -124,7 +123,7 @@ class _Renaming:
         self._copies: dict[str, str] = {}
 
     def schema(self) -> dict[str, Any]:
-        """The whole schema."""
+        """Return the complete schema."""
         built = self._of(self._root)
         for key in ("examples", "default"):
             if key in built:
@@ -142,7 +141,7 @@ class _Renaming:
         built = dict(node)
         for key in _BY_NAME:
             if isinstance(node.get(key), Mapping):
-                built[key] = {self._name(name): _told(one, name) for name, one in node[key].items()}
+                built[key] = {self._name(name): _with_own_name(one, name) for name, one in node[key].items()}
         if isinstance(node.get("dependentSchemas"), Mapping):
             built["dependentSchemas"] = {name: self._of(one) for name, one in built["dependentSchemas"].items()}
         if isinstance(node.get("dependentRequired"), Mapping):
@@ -160,7 +159,7 @@ class _Renaming:
         return built
 
     def _reference(self, reference: str) -> str:
-        """Of a definition that the arguments are made of there is a copy with the other names: it may describe other values too."""
+        """Return a reference to a renamed copy of a definition, because the definition may describe other values too."""
         name = reference.removeprefix(_PREFIX)
         definitions = self._root.get("$defs")
         if not isinstance(definitions, Mapping) or isinstance(definitions, Closure) or name not in definitions:
@@ -170,7 +169,7 @@ class _Renaming:
             self._copies[name] = next(
                 one for one in numbered if one not in definitions and one not in self._definitions
             )
-            self._definitions[self._copies[name]] = True  # while it is made: it may refer to itself
+            self._definitions[self._copies[name]] = True  # reserved during its creation, because it may be recursive
             self._definitions[self._copies[name]] = self._of(definitions[name])
         return f"{_PREFIX}{self._copies[name]}"
 

@@ -1,4 +1,4 @@
-"""Romanization of names: providers and MCP take ASCII alone, and descriptions have names in every script."""
+"""Romanization of names: providers and MCP accept only ASCII, and descriptions have names in every script."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MAX_LENGTH = 200
 
 @lru_cache(maxsize=4_096)
 def romanized(text: str) -> str:
-    """The text in ASCII: accents and diacritics go, other scripts are transliterated, and what has no letters in Latin is a space.
+    """Return the text in ASCII: accents and diacritics are removed, other scripts are transliterated, and other characters become spaces.
 
-    Words of scripts without upper and lower case are joined by underscores, as their transliteration has no spaces.
+    Words of scripts without upper and lower case are joined by underscores, because their transliteration has no spaces.
     """
     if text.isascii():
         return text
@@ -33,13 +33,13 @@ def _part(own: str, latin: str) -> str:
     if own.isascii():
         return own
     latin = _MARKS.sub("", latin)
-    if own.upper() == own.lower():  # no case: `氏名` is ShiMing
+    if own.upper() == own.lower():  # a script without case: `氏名` becomes ShiMing
         return _JUNCTION.sub("_", latin).lower()
     return latin
 
 
 def with_original(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The schema of an argument, with the name in its description that the described system has for it."""
+    """Return the schema of an argument, with its name in the described system in its description."""
     said = f'The name in the API is "{bounded(name, _MAX_LENGTH)}".'
     text = str(schema.get("description", "")).strip()
     if "$ref" in schema:

@@ -52,9 +52,9 @@ PLAIN = frozenset(
         "token_url",
     }
 )
-"""What is text as it is written, and never a reference."""
+"""Keys with literal text, never a reference."""
 UNSECRET = frozenset({"username", "client_id", "access_key_id"})
-"""What may be a reference, and may as well be written out."""
+"""Keys with a reference or literal text."""
 _METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt", "tls_client_auth", "none")
 _CLIENT = frozenset(
     {
@@ -78,13 +78,13 @@ _EXCHANGE = frozenset({"subject_token", "token_type"})
 
 
 class Value(Struct, frozen=True, kw_only=True):
-    """A credential that is sent as it is: a key, or a token that somebody else keeps fresh."""
+    """Credential that is sent unchanged: a key, or a token that another program refreshes."""
 
     value: SecretReference
 
 
 class Basic(Struct, frozen=True, kw_only=True):
-    """RFC 7617."""
+    """Basic authentication (RFC 7617)."""
 
     username: SecretReference
     password: SecretReference
@@ -99,10 +99,10 @@ class EndpointTls(Struct, frozen=True, kw_only=True):
 
 
 class OAuth(Struct, frozen=True, kw_only=True):
-    """A token that is asked for at a token endpoint (RFC 6749).
+    """OAuth client that requests a token at a token endpoint (RFC 6749).
 
-    `grant` is client_credentials, refresh_token or token_exchange (RFC 8693, of the token that the caller itself came with). `token_url`
-    "" leaves it to the description, as far as that may say. `authentication` is how the client proves who it is.
+    `grant` is client_credentials, refresh_token or token_exchange (RFC 8693, for the caller's own token). `token_url` "" means the
+    description's, if that may decide it. `authentication` is the client's authentication method.
     """
 
     grant: str
@@ -116,14 +116,14 @@ class OAuth(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     audience: str = ""
     resource: str = ""
-    token_type: str = ""  # asked for in an exchange
+    token_type: str = ""  # parameters of a token exchange
     tls: EndpointTls | None = None
 
 
 class UserAccount(Struct, frozen=True, kw_only=True):
-    """An account of the person who calls, at the authorization server of the system (RFC 6749 section 4.1, RFC 7636).
+    """Account of the calling person at the authorization server of the system (RFC 6749 section 4.1, RFC 7636).
 
-    `provider` names a preset, `issuer` a server whose metadata says the rest (RFC 8414); what is given counts before both.
+    `provider` names a preset, `issuer` a server with metadata (RFC 8414); explicit values take precedence over both.
     """
 
     client_id: SecretReference
@@ -145,7 +145,7 @@ class UserAccount(Struct, frozen=True, kw_only=True):
 
 
 class CertificateSecrets(Struct, frozen=True, kw_only=True):
-    """A client certificate with its key, both PEM, and the authorities that the server's own certificate may be signed by besides."""
+    """Client certificate with its key, both PEM, and additional authorities for the server's own certificate."""
 
     certificate: SecretReference
     key: SecretReference
@@ -166,7 +166,7 @@ Form: TypeAlias = Value | Basic | OAuth | UserAccount | CertificateSecrets | Sig
 
 
 class AuthError(Exception):
-    """A reference that is none. `path` leads to it from the scheme, "" of it being the scheme's own value."""
+    """Invalid reference. `path` leads to it from the scheme, "" for the scheme's own value."""
 
     def __init__(self, path: tuple[str, ...], message: str, suggestion: str) -> None:
         super().__init__(message)
@@ -198,7 +198,7 @@ def _inner(key: str, value: str | Mapping[object, object]) -> object:
 
 
 def literals(parsed: SecretReference | Mapping[str, object]) -> list[tuple[str, ...]]:
-    """Places of secrets that are written out."""
+    """Return the places of literal secrets."""
     if isinstance(parsed, SecretReference):
         return [()] if parsed.provider == "literal" else []
     inner = [
@@ -223,13 +223,13 @@ def _parsed(path: tuple[str, ...], text: str) -> SecretReference:
 
 
 def read_form(written: object) -> Form:
-    """The form of what stands under a scheme. Raises `ValueError` with a sentence about a key for whatever does not fit together."""
+    """Return the form of a scheme's configuration. Raises `ValueError` with a sentence about a key for an invalid combination."""
     if isinstance(written, SecretReference):
         return Value(value=written)
     if not isinstance(written, Mapping):
         raise ValueError("takes a value or a mapping")  # noqa: TRY004 - a fault of a file, as all the others here
     keys = {str(key) for key in written}
-    if "value" in keys:  # of a description without security schemes, of which `name` and `in` make one
+    if "value" in keys:  # a description without security schemes, for which `name` and `in` define one
         _only(keys, {"name", "in", "value"})
         return Value(value=_reference(written, "value"))
     if "token" in keys:
@@ -267,7 +267,7 @@ def is_exchange(form: Form) -> bool:
 def _account(written: Mapping[str, object], keys: set[str]) -> UserAccount:
     _only(keys, _CLIENT | _ACCOUNT)
     if _text(written, "account") != "user":
-        raise ValueError("account: takes the word user: the account of the person who calls")
+        raise ValueError("account: takes the word user, for the account of the calling person")
     urls = {name: _address(written, name) for name in _ACCOUNT_URLS}
     both = bool(urls["authorization_url"]) and bool(urls["token_url"])
     if not (_text(written, "provider") or urls["issuer"] or both):
@@ -293,13 +293,13 @@ def _account(written: Mapping[str, object], keys: set[str]) -> UserAccount:
 
 
 def _address(written: Mapping[str, object], name: str) -> str:
-    """Return an address of an authorization server: https, as people sign in there and tokens come from it; http for loopback alone."""
+    """Return an address of an authorization server: https, because people sign in there and tokens come from it; http only for loopback."""
     text = _url(written, name)
     parts = urlsplit(text)
     if text and (not text.isascii() or not text.isprintable() or " " in text or "\\" in text):
-        raise ValueError(f"{name}: holds a character that no URL has")
+        raise ValueError(f"{name}: contains a character that is not allowed in a URL")
     if text and parts.scheme != "https" and parts.hostname not in _LOOPBACK:
-        raise ValueError(f"{name}: must be https; http is taken for loopback alone")
+        raise ValueError(f"{name}: must be https; http is accepted only for loopback")
     return text
 
 
@@ -311,7 +311,7 @@ def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
     _only(keys, _CLIENT | own)
     secret, private = _optional(written, "client_secret"), _optional(written, "private_key")
     if grant == "token_exchange" and _text(written, "subject_token") != "principal":
-        raise ValueError("subject_token: takes the word principal: the token that the caller came with")
+        raise ValueError("subject_token: takes the word principal, for the caller's own token")
     client, tls = _optional(written, "client_id"), _tls(written)
     shown = tls is not None and tls.certificate is not None
     if client is None and (grant == "client_credentials" or secret or private):
@@ -363,7 +363,7 @@ def _tls(written: Mapping[str, object]) -> EndpointTls | None:
 
 def _method(written: Mapping[str, object], *, client: bool, secret: bool, private: bool, shown: bool) -> str:
     if secret and private:
-        raise ValueError("client_secret and private_key: one client proves who it is in one way")
+        raise ValueError("client_secret and private_key: a client has only one authentication method")
     usual = "private_key_jwt" if private else "client_secret_basic" if secret else "none"
     given = _text(written, "authentication") or usual
     if given not in _METHODS:
@@ -382,9 +382,7 @@ def _method(written: Mapping[str, object], *, client: bool, secret: bool, privat
         "client_secret_post": "client_secret",
     }
     if (needs.get(given, "") or "none") != ("private_key" if private else "client_secret" if secret else "none"):
-        raise ValueError(
-            f"authentication: {given} does not go with what is given; it takes {needs.get(given, 'neither')}"
-        )
+        raise ValueError(f"authentication: {given} does not fit the given keys; it takes {needs.get(given, 'neither')}")
     return given if client else "none"
 
 
@@ -414,7 +412,7 @@ def _text(written: Mapping[str, object], name: str, *, needed: bool = False) -> 
     if not isinstance(value, str) or (needed and not value):
         raise ValueError(f"{name}: {'must be text' if value else 'is missing'}")
     if "${" in value:
-        raise ValueError(f"{name}: is no secret, and so takes no reference")
+        raise ValueError(f"{name}: is not a secret, so it cannot be a reference")
     return value
 
 
@@ -422,7 +420,7 @@ def _scopes(written: Mapping[str, object]) -> tuple[str, ...]:
     value = written.get("scopes", [])
     if isinstance(value, str):
         value = value.split()
-    # RFC 6749 section 3.3: a scope is visible ASCII but quotes and backslashes.
+    # RFC 6749 section 3.3: a scope has visible ASCII characters except quotes and backslashes.
     if not isinstance(value, (list, tuple)) or not all(_is_scope(item) for item in value):
         raise ValueError("scopes: must be a list of scopes, or a text with spaces between them")
     return tuple(value)

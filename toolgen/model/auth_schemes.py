@@ -15,10 +15,10 @@ _TOKEN_SCHEMES = frozenset({"oauth2", "openIdConnect"})
 
 
 def chosen(security: tuple[tuple[str, ...], ...], configured: Container[str]) -> tuple[str, ...] | None:
-    """The first alternative whose schemes are all configured; `()` where none is needed, and for `{}` among them where none is; None where
-    one is needed and there is none.
+    """Return the first alternative whose schemes are all configured; `()` if none is needed, also for `{}` without another configured one;
+    None if a needed one is not configured.
 
-    Their order means nothing (3.1.1, section 4.8.30), so a credential that is configured is sent.
+    The order of alternatives has no meaning (3.1.1, section 4.8.30), so a configured credential is always sent.
     """
     for option in security:
         if option and all(map(configured.__contains__, option)):
@@ -38,19 +38,19 @@ def fits(scheme: SecurityScheme, form: Form) -> bool:
         case CertificateSecrets():
             return scheme.type == "mutualTLS"
         case SigV4():
-            # Descriptions call it an API key in the Authorization header, or a scheme of HTTP authentication with a name of their own.
+            # Descriptions call it an API key in the Authorization header, or a custom scheme of HTTP authentication.
             return scheme.type == "http" or (scheme.type == "apiKey" and scheme.name.lower() == "authorization")
         case _:
             assert_never(form)
 
 
 def sendable(scheme: SecurityScheme) -> bool:
-    """Return True if toolgen has a form of credential that the scheme can carry."""
+    """Return True if toolgen supports a credential for the scheme."""
     return scheme.type in {"apiKey", "mutualTLS", "http"} or _takes_bearer(scheme)
 
 
 def sent(scheme: SecurityScheme) -> tuple[str, str] | None:
-    """Place in a request of a scheme's credential, as place and name; None for what the connection itself shows."""
+    """Return the place in a request of a scheme's credential, as place and name; None for a credential of the connection itself."""
     match scheme.type:
         case "apiKey":
             return scheme.in_, scheme.name.lower() if scheme.in_ == "header" else scheme.name
@@ -87,13 +87,13 @@ SCHEMES = MappingProxyType(
     }
 )
 HEADERS = "headers"
-"""The key of `auth:` below which names of headers stand, each with its secret."""
+"""Key of `auth:` with a mapping of header names to secrets."""
 
 
 def with_headers(
     schemes: Mapping[str, SecurityScheme], auth: Mapping[str, object]
 ) -> tuple[Mapping[str, SecurityScheme], Mapping[str, object]]:
-    """The schemes and credentials of a source with `headers: {NAME: secret}` taken apart: a scheme for each header."""
+    """Return the schemes and credentials of a source with `headers: {NAME: secret}` split into a scheme for each header."""
     named = auth.get(HEADERS)
     if not isinstance(named, Mapping):
         return schemes, auth

@@ -6,10 +6,19 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["UNTOLD", "BindingChange", "Level", "addresses_text", "breaking", "change", "compatible", "one_line"]
+__all__ = [
+    "UNTOLD",
+    "BindingChange",
+    "Level",
+    "addresses_text",
+    "breaking",
+    "change",
+    "compatible",
+    "one_line",
+]
 
 Level: TypeAlias = Literal["breaking", "compatible"]
-UNTOLD: Final = "whether it means the same there cannot be told"
+UNTOLD: Final = "its meaning there is unknown"
 _MAX_STATEMENT_LENGTH: Final = 300
 
 
@@ -22,12 +31,12 @@ class BindingChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def change(is_breaking: bool, code: str, message: str) -> BindingChange:
-    """A change of either level."""
+    """Return a change of either level."""
     return BindingChange(level="breaking" if is_breaking else "compatible", code=code, message=message)
 
 
 def breaking(code: str, message: str) -> BindingChange:
-    """A change that can make a call fail, or be another one."""
+    """Return a change that can make a call fail, or give it another meaning."""
     return BindingChange(level="breaking", code=code, message=message)
 
 
@@ -37,7 +46,7 @@ def compatible(code: str, message: str) -> BindingChange:
 
 
 def one_line(statement: str) -> str:
-    """Return text as a list of changes shows it, with nothing in it that a terminal would act on."""
+    """Return text on one line for a list of changes, without characters that control a terminal."""
     text = " ".join(statement.split())
     shown = text if len(text) <= _MAX_STATEMENT_LENGTH else text[: _MAX_STATEMENT_LENGTH - 1] + "…"
     return "".join(character if character.isprintable() else "?" for character in shown)

@@ -1,4 +1,4 @@
-"""Properties of bindings that other parts ask for, whatever the kind of system is."""
+"""Properties of bindings for other packages, independent of the kind of system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ B = TypeVar("B", bound="BindingProperties")
 
 
 class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all bindings. A property has the value that is right for a kind of system that says nothing of it."""
+    """Base of all bindings. The default of a property is right for kinds of systems without it."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
     inspected_as: ClassVar[Literal["request", "statement", "document", "schema"]] = "request"
-    """What of a call is inspected: its destination, a statement or a document of the caller, or which part of a schema it may show."""
+    """Inspected part of a call: its destination, a statement or a document of the caller, or the part of a schema it may show."""
 
     @property
     def destination(self) -> str | None:
@@ -50,7 +50,7 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def own_operation(self) -> str:
-        """Name that the system behind the tool has for what is called."""
+        """Name of the called operation in the system behind the tool."""
         return ""
 
     @property
@@ -60,7 +60,7 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
         return {} if names is msgspec.UNSET else names
 
     def renamed(self: B, names: Mapping[str, str]) -> B | None:
-        """Return the binding with the listed names of arguments; None if its arguments are all the gateway's own."""
+        """Return the binding with the listed names of arguments; None if the gateway sets all its arguments."""
         if "arguments" not in self.__struct_fields__:
             return None
         parts: dict[str, Any] = {"arguments": {listed: own for own, listed in names.items()}}
@@ -82,17 +82,17 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stored_document(self) -> str:
-        """Text of the operation that is sent, in the language of the system; "" for none."""
+        """Text of the sent operation, in the language of the system; "" for none."""
         return ""
 
     @property
     def keeps_values(self) -> bool:
-        """True if values reach the system as they are, and are not written as text of a request."""
+        """True if values reach the system unchanged, and are not converted to text of a request."""
         return False
 
     @property
     def answers_lists(self) -> bool:
-        """True if an answer may be a list whose form the gateway knows."""
+        """True if an answer may be a list of a known form."""
         return False
 
     @property
@@ -136,7 +136,7 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def converses(self) -> bool:
-        """True if the caller can be asked while a call runs."""
+        """True if a running call can ask its caller questions."""
         return False
 
     @property
@@ -149,7 +149,7 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def listed_schema(self, schema: Schema) -> Schema:
-        """Return the input schema with the limits that the gateway keeps to."""
+        """Return the input schema with the limits of the gateway."""
         return schema
 
     @property

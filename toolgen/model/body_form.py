@@ -1,7 +1,7 @@
-"""Form of a request body among the arguments of a tool: one argument, or its properties spread over several.
+"""Form of a request body among the arguments of a tool: one argument, or its properties as separate arguments.
 
-Models mix the two forms up. What is unambiguous is put into the form that the tool has; the rest is unknown, and `body_advice` says where
-it belongs.
+Models confuse the two forms. Unambiguous arguments are converted to the tool's form; the rest is unknown, and `body_advice` explains its
+place.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["body_advice", "in_body_form"]
 
 _WRAPPERS = ("body", "requestBody", "request_body")
 _MAX_TEXT_LENGTH = 65_536
-_MAX_LEVELS = 8  # of references and combinators
+_MAX_LEVELS = 8  # levels of references and combinators
 _MAX_PARTS = 100
 _KINDS = {"array": ", a list", "object": ", an object", "string": ", a text"}
 
 
 def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
-    """The arguments in the form that the tool has, and the names of those that were moved."""
+    """Return the arguments in the tool's form, and the names of the moved ones."""
     http = tool.http
     body = None if http is None else http.body
     if body is None:
@@ -45,13 +45,13 @@ def in_body_form(tool: Tool, arguments: JsonObject) -> tuple[JsonObject, tuple[s
 
 
 def body_advice(tool: Tool, unknown: str) -> str:
-    """Advice on where an unknown argument belongs that may have to do with the body, or ""."""
+    """Return advice on the place of an unknown argument that may belong to the body, or ""."""
     http = tool.http
     body = None if http is None else http.body
     if body is None:
         return ""
     if body.argument is None:
-        return f"give {_listed(body)} each by itself" if body.properties and unknown in _WRAPPERS else ""
+        return f"give {_listed(body)} as separate arguments" if body.properties and unknown in _WRAPPERS else ""
     if unknown in _members(tool.input_schema, body.argument):
         return f"put it into '{body.argument}'"
     declared = tool.input_schema.get("properties", {}).get(body.argument)
@@ -60,7 +60,7 @@ def body_advice(tool: Tool, unknown: str) -> str:
 
 
 def _spread(body: HttpBody, arguments: JsonObject, known: Mapping[str, object]) -> tuple[JsonObject, tuple[str, ...]]:
-    """The members of a body that was given as one argument, each as the argument that it is."""
+    """Return the members of a body that was given as one argument, each as a separate argument."""
     named = {prop: argument for argument, prop in body.properties.items()} | {name: name for name in body.properties}
     for wrapper in _WRAPPERS:
         if wrapper in known or (whole := _object(arguments.get(wrapper))) is None or not whole.keys() <= named.keys():
@@ -73,7 +73,7 @@ def _spread(body: HttpBody, arguments: JsonObject, known: Mapping[str, object]) 
 
 
 def _members(root: Schema, argument: str) -> Mapping[str, object]:
-    """The members that the schema of an argument names, in any branch of its choices."""
+    """Return the members that the schema of an argument names, in any branch of its choices."""
     found: dict[str, object] = {}
     level: list[object] = [root.get("properties", {}).get(argument)]
     for _ in range(_MAX_LEVELS):
@@ -91,7 +91,7 @@ def _members(root: Schema, argument: str) -> Mapping[str, object]:
 
 
 def _object(value: Json) -> JsonObject | None:
-    """An object, also one that is written as text; None for anything else."""
+    """Return an object, also from its JSON text; None for anything else."""
     if isinstance(value, str) and value.lstrip()[:1] == "{" and len(value) <= _MAX_TEXT_LENGTH:
         try:
             value = decode_json(value.encode())

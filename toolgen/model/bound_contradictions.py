@@ -1,4 +1,4 @@
-"""Keywords of one JSON Schema that leave no value between them, and those that refuse values of the enum beside them."""
+"""Keywords of one JSON Schema that together exclude every value, and those that refuse values of the enum beside them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENDLESS = 10_000
 
 
 def contradictions(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Keywords that no value fits together, each once."""
+    """Yield keywords that together accept no value, each once."""
     for low, high in _COUNTS:
         if _finite(schema.get(low)) and _finite(schema.get(high)) and schema[low] > schema[high]:
             yield (low, high)
@@ -40,7 +40,7 @@ def contradictions(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 def _numbers(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     bounds = tuple(key for key in (*_LOW, *_HIGH) if key in schema)
-    # OpenAPI 3.0 has `exclusiveMinimum: true` beside the bound.
+    # OpenAPI 3.0 has `exclusiveMinimum: true` with the bound.
     lows = [
         (_decimal(schema[key]), key == _LOW[1] or schema.get(_LOW[1]) is True)
         for key in _LOW
@@ -69,7 +69,7 @@ def _numbers(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _decimal(value: int | float) -> Fraction:
-    """A number as it is written: 0.3 is a multiple of 0.1."""
+    """Return a number in its decimal form: 0.3 is a multiple of 0.1."""
     return Fraction(str(value)) if isinstance(value, float) else Fraction(value)
 
 
@@ -78,7 +78,7 @@ def _finite(value: object) -> TypeGuard[int | float]:
 
 
 def _items(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """More different items than there are values."""
+    """Find a minimum of different items above the number of possible values."""
     items, least = schema.get("items"), schema.get("minItems")
     if not _finite(least):
         return
@@ -91,7 +91,7 @@ def _items(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _lengths(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """A pattern whose texts are all longer or shorter than the lengths beside it."""
+    """Find a pattern whose texts are all longer or shorter than the length limits."""
     pattern = schema.get("pattern")
     said = [key for key in ("minLength", "maxLength") if _finite(schema.get(key))]
     if not isinstance(pattern, str) or not said or len(pattern) > _MAX_PATTERN:
@@ -108,7 +108,7 @@ def _lengths(schema: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def excluding(schema: Mapping[str, Any], values: Sequence[Any]) -> tuple[str, ...]:
-    """The keywords beside an enum that refuse one of its values."""
+    """Return the keywords that refuse a value of the enum beside them."""
     said = {
         key: schema[key] for key in _OF_VALUES if key in schema and (key != "format" or str(schema[key]) in _FORMATS)
     }
@@ -124,8 +124,9 @@ def _all_fit(schema: Mapping[str, Any], values: Sequence[Any]) -> bool:
 
 
 def plain_pattern(pattern: str) -> str | None:
-    """The expression in a literal of JavaScript (`/^a+$/`), which no text fits as it is written; "" where its flags say what a pattern
-    cannot. None for any other pattern."""
+    """Return the expression in a literal of JavaScript (`/^a+$/`), which matches no text as it is written; "" if its flags cannot be
+    expressed in a pattern. None for any other pattern.
+    """
     found = _JAVASCRIPT.fullmatch(pattern)
     if found is None:
         return None

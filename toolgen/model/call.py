@@ -1,4 +1,4 @@
-"""Call and caller: frozen from the moment a front end has parsed it."""
+"""Call and caller, frozen after a front end has parsed them."""
 
 from __future__ import annotations
 
@@ -85,17 +85,17 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 ANY_OF = "|"
-"""Between names of toolsets of which one is enough. No name of a toolset has it."""
+"""Separator of names of toolsets of which one is enough. No name of a toolset contains it."""
 
 
 class Principal(Struct, frozen=True, kw_only=True, eq=False):
-    """Caller whose credential was verified, and the user it acts for. Both must be allowed, both are recorded.
+    """Caller with a verified credential, and the user it acts for. Both must be allowed, both are recorded.
 
-    `toolsets` names the sets of tools that the caller is narrowed to: it sees what is in all of them, and in one of those with `ANY_OF`
-    between their names. `account` is the name of the account that it chose for a call, "" for its default one. `proof` is None for one
-    that needed no credential, and makes nobody another: a principal is the same by each of its keys. `token` is the one it was known by,
-    kept only where a source exchanges it for one of its own (RFC 8693), in this process alone and written nowhere. `origin` is None where
-    the policy itself says what it has. `under` tells the reading of the policy that made it what it is; None where no gateway did.
+    `toolsets` are the sets of tools that the caller is limited to: it sees tools that are in all of them; of sets joined with `ANY_OF`, one
+    is enough. `account` is the name of the account that the caller chose for a call, "" for its default one. `proof` is None for a caller
+    without a credential, and does not affect equality: a principal is the same with each of its keys. `token` is the caller's token, kept
+    only if a source exchanges it (RFC 8693), only in this process and never written. `origin` is None if the policy itself defines its
+    roles and attributes. `under` identifies the reading of the policy that created it; None outside of a gateway.
     """
 
     id: str
@@ -122,7 +122,7 @@ class Principal(Struct, frozen=True, kw_only=True, eq=False):
         return list(zip(self.__struct_fields__, self._itself(), strict=False))
 
     def _itself(self) -> tuple[object, ...]:
-        """Principal without the credential that it showed."""
+        """Return the principal without its credential."""
         return self.id, self.roles, self.attributes, self.on_behalf_of, self.toolsets, self.account
 
 
@@ -140,7 +140,7 @@ def as_asked(found: Principal, asked: Principal) -> Principal:
 
 
 def parties(principal: Principal) -> tuple[str, ...]:
-    """The ids of a principal and of whom it acts for."""
+    """Return the ids of a principal and of the principal it acts for."""
     found, party = [principal.id], principal.on_behalf_of
     while party is not None:
         found.append(party.id)
@@ -149,19 +149,19 @@ def parties(principal: Principal) -> tuple[str, ...]:
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """SQL that a guard rendered from the tree it checked: the only text an executor may run.
+    """SQL that a guard rendered from the checked tree: the only text that an executor may run.
 
-    `parameters` are positional, in the order of the placeholders in `sql`. `tables` and `columns` (`table.column`) are all it may read,
-    `functions` all it calls. `limited`: the policy's limit stands in place of a larger one or of none. `writes` is "" for a query,
+    `parameters` are positional, in the order of the placeholders in `sql`. `tables` and `columns` (`table.column`) are all that it may
+    read, `functions` all that it calls. `limited`: the policy's limit replaces a larger one or a missing one. `writes` is "" for a query,
     otherwise insert, update or delete: it changes its one table, in at most `max_changes` rows or not at all; an update sets the columns
-    `sets`. `cascades`: triggers, rules and actions of foreign keys may change more. `page` is what a cursor of the next page ends with, ""
-    where there are no pages; `skip` rows were on the pages before. `types` are those of its columns as far as the text tells, for an engine
-    that types values (SQLite) and has none to type. `table_names` is how the guard compared names of tables, as in
-    `Database`: a session that compares them otherwise does not run it. `advice` is what to change, by what an engine may find wrong;
-    its `labels` go with the answer, as most engines find nothing wrong with them. `parameter_types` are the declared JSON types of
-    `parameters` ("" for an unknown one), or empty: an engine that infers types from values needs one for null. `counting` is the query
-    for how many rows a change concerns, which changes nothing; None for an INSERT, which has its rows in it. `row_notes` are what the
-    policy tells about rows of its tables that the caller does not see.
+    `sets`. `cascades`: triggers, rules and actions of foreign keys may change more. `page` is the suffix of a cursor of the next page, ""
+    without pages; `skip` rows were on the pages before. `types` are those of its columns as far as the text determines them, for an engine
+    that types values (SQLite) and has none to type. `table_names` is the guard's comparison of names of tables, as in `Database`: a session
+    with another comparison does not run it. `advice` is the suggestion by kind of engine error; its `labels` are part of the answer,
+    because most engines report no error for them. `parameter_types` are the declared JSON types of `parameters` ("" for an unknown one), or
+    empty: an engine that infers types from values needs one for null. `counting` is the query that counts the rows of a change, without an
+    effect; None for an INSERT, which contains its rows. `row_notes` are the policy's notes about rows of its tables that the caller does
+    not see.
     """
 
     sql: str
@@ -189,10 +189,10 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphQLDocument(Struct, frozen=True, kw_only=True):
-    """GraphQL that a guard rendered from the tree it checked: the only text an executor may send of what a caller wrote.
+    """GraphQL that a guard rendered from the checked tree: the only text of a caller's document that an executor may send.
 
-    `tools` are the tools whose root fields it asks for, `roots` each such field with the arguments of its tool, `cost` an estimate of
-    how many fields are read, `rejections` as of a binding.
+    `tools` are the tools of its root fields, `roots` each such field with the arguments of its tool, `cost` an estimate of the number of
+    fields, `rejections` as of a binding.
     """
 
     query: str
@@ -205,8 +205,9 @@ class GraphQLDocument(Struct, frozen=True, kw_only=True):
 
 
 class Sampling(Struct, frozen=True, kw_only=True):
-    """Rows to read when a table is described, and how the values of their `columns` are shown: as `shapes`, or as `values` where many
-    rows share each."""
+    """Rows to read for the description of a table, and the form of the values of their `columns`: `shapes`, or `values` if many rows
+    share each.
+    """
 
     statement: Statement
     columns: tuple[str, ...]

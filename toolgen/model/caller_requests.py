@@ -19,7 +19,7 @@ __all__ = [
 
 RequestKind: TypeAlias = Literal["sampling", "elicitation", "elicitation_url", "roots"]
 REQUEST_KINDS: Final[tuple[RequestKind, ...]] = get_args(RequestKind)
-"""Kinds of requests, as `allow:` of sources and rules names them. An elicitation with a form and one with a URL are two kinds."""
+"""Kinds of requests, as `allow:` of sources and rules names them. An elicitation with a form and one with a URL are different kinds."""
 
 SAMPLING_TOOLS: Final = "sampling_tools"
 """Capability of a client whose model may call tools of a sampling request (`sampling.tools`). It belongs to the kind `sampling`."""

@@ -9,7 +9,7 @@ from toolgen.model.schema import Json, JsonObject
 __all__ = ["LOG_LEVELS", "ClientChannel", "ForwardingChannel", "InputNeeded", "Unasked"]
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Levels of log messages, as RFC 5424 has them, from the least on."""
+"""Levels of log messages of RFC 5424, the lowest first."""
 
 
 class Unasked(Exception):  # noqa: N818 - a state of the client, not an error of ours
@@ -41,7 +41,7 @@ class ClientChannel(Protocol):
         """Report the progress of the call. It costs nothing if the client did not ask for progress."""
 
     def partial(self, data: Json) -> None:
-        """Send a part of the answer, if the client accepts parts before the whole answer."""
+        """Send a part of the answer, if the client accepts parts before the complete answer."""
 
     def log(self, level: str, text: str) -> None:
         """Send a log message to a client that asked for messages of this level."""

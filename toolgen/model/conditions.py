@@ -1,6 +1,6 @@
-"""Conditions of workflows: Arazzo's simple conditions (1.0, section 4.6.10), read into a tree and decided.
+"""Conditions of workflows: Arazzo's simple conditions (1.0, section 4.6.10), parsed into a tree and evaluated.
 
-`$statusCode == 200 && $response.body#/state != 'closed'`; `!`, brackets and `<`, `<=`, `>`, `>=` too. A value that is not there is null.
+`$statusCode == 200 && $response.body#/state != 'closed'`; `!`, brackets and `<`, `<=`, `>`, `>=` too. A missing value is null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 class Constant(Struct, frozen=True):
-    """A number, a text, true, false or null."""
+    """Number, text, true, false or null."""
 
     value: Any
 
@@ -39,14 +39,14 @@ class Not(Struct, frozen=True):
 
 
 class Joined(Struct, frozen=True):
-    """All hold, or one does."""
+    """Conjunction or disjunction of conditions."""
 
     every: bool
     parts: tuple[Condition, ...]
 
 
 class Comparison(Struct, frozen=True):
-    """Two values, compared."""
+    """Comparison of two values."""
 
     sign: str
     left: Condition
@@ -59,18 +59,18 @@ Lookup: TypeAlias = Callable[[ValueReference], Any]
 
 @lru_cache(maxsize=1024)
 def parse_condition(text: str) -> Condition:
-    """Raises `ExpressionError` for what is no condition."""
+    """Return the tree of a condition. Raises `ExpressionError` for an invalid one."""
     if len(text) > _MAX_LENGTH:
         raise ExpressionError(f"a condition has at most {_MAX_LENGTH} characters")
     reader = _ConditionParser(tuple(_tokens(text)))
     found = reader.any_of(0)
     if reader.left:
-        raise ExpressionError(f"'{bounded(text, 80)}' is no condition: {reader.left!r} is too much")
+        raise ExpressionError(f"'{bounded(text, 80)}' is not a condition: {reader.left!r} is unexpected")
     return found
 
 
 def condition_references(condition: Condition) -> Iterator[ValueReference]:
-    """Every expression in it."""
+    """Yield every expression of a condition."""
     match condition:
         case ValueReference():
             yield condition
@@ -132,7 +132,7 @@ def _tokens(text: str) -> Iterator[tuple[str, Any]]:
         found = _TOKEN.match(text, end)
         if found is None:
             raise ExpressionError(
-                f"'{bounded(text, 80)}' is no condition: {bounded(text[end:].strip(), 20)!r} cannot be read"
+                f"'{bounded(text, 80)}' is not a condition: {bounded(text[end:].strip(), 20)!r} cannot be read"
             )
         kind, written = str(found.lastgroup), found[str(found.lastgroup)]
         end = found.end()
@@ -150,7 +150,7 @@ def _tokens(text: str) -> Iterator[tuple[str, Any]]:
 
 
 class _ConditionParser:
-    """Recursive descent over tokens: `||` binds loosest, then `&&`, `!`, comparisons."""
+    """Recursive descent parser: `||` has the lowest precedence, then `&&`, `!`, comparisons."""
 
     def __init__(self, tokens: tuple[tuple[str, Any], ...]) -> None:
         self._tokens = tokens

@@ -1,6 +1,6 @@
-"""Prompts and resources: what a server offers to a model as context besides tools (MCP, server/prompts and server/resources).
+"""Prompts and resources: context for a model that a server offers besides tools (MCP, server/prompts and server/resources).
 
-Each is a read for policy, limits, audit log and redaction: its `Tool` stands for that read there, under a name that no tool has.
+Each is a read for policy, limits, audit log and redaction: a `Tool` with a reserved name represents that read there.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ __all__ = [
 PROMPT = "prompt:"
 RESOURCE = "resource:"
 COMPLETION = "#"
-"""Between the name of a prompt or resource and that of the argument whose values are completed, in the record."""
+"""Separator between the name of a prompt or resource and the completed argument, in the audit log."""
 MAX_ARGUMENT_LENGTH = 65_536
 
 
 class PromptArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Argument of a prompt or variable of a template: always a text. `values` are those that it may have, if they are known; `completer`
-    is the function that proposes some."""
+    """Argument of a prompt or variable of a template: always a text. `values` are the possible ones, if they are known; `completer` is
+    the function that proposes some.
+    """
 
     name: str
     title: str = ""
@@ -53,7 +54,7 @@ class PromptArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def schema(self) -> JsonObject:
-        """Its JSON Schema."""
+        """Return its JSON Schema."""
         made: dict[str, Json] = {"type": "string", "maxLength": MAX_ARGUMENT_LENGTH}
         made |= {"enum": list(self.values)} if self.values else {}
         return made | ({"description": self.description} if self.description else {})
@@ -74,8 +75,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Resource, or a template of resources if its URI has variables. `lists`: the source can list the resources of the template.
-    `app` is what the page of an app may load; None for anything else."""
+    """Resource, or a template of resources if its URI has variables. `lists`: the source can list the resources of the template. `app`
+    are the rights of an app's page; None for other resources.
+    """
 
     uri: str
     name: str
@@ -100,7 +102,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def template(self) -> UriTemplate:
-        """Its parsed URI."""
+        """Return its parsed URI."""
         return _template(self.uri)
 
 
@@ -124,27 +126,27 @@ _T = TypeVar("_T", bound=Prompt | Resource)
 
 
 def with_digest(one: _T) -> _T:
-    """The record with the digest of all its other fields."""
+    """Return the record with the digest of all its other fields."""
     content = msgspec.to_builtins(replace(one, digest=""))
     return replace(one, digest=schema_digest(content))
 
 
 def prompt_tool(prompt: Prompt) -> Tool:
-    """The record of getting a prompt."""
+    """Return the tool for getting a prompt."""
     return _read(
         prompt, f"{PROMPT}{prompt.name}", _schema({argument.name: argument for argument in prompt.arguments}, {})
     )
 
 
 def resource_tool(resource: Resource) -> Tool:
-    """The record of reading a resource. Its arguments are the canonical URI and the values of the variables."""
+    """Return the tool for reading a resource. Its arguments are the canonical URI and the values of the variables."""
     uri = {"uri": {"type": "string"}}
     variables = {one.name: replace(one, required=True) for one in resource.variables}
     return _read(resource, f"{RESOURCE}{resource.uri}", _schema(variables, uri))
 
 
 def completion_tool(one: Prompt | Resource, argument: PromptArgument, binding: Binding) -> Tool:
-    """The record of asking for values of an argument: `value` is what was typed so far, `context` the other arguments."""
+    """Return the tool for requesting values of an argument: `value` is the text so far, `context` the other arguments."""
     whole = prompt_tool(one) if isinstance(one, Prompt) else resource_tool(one)
     context = {"type": "object", "additionalProperties": {"type": "string"}}
     properties = {"value": {"type": "string", "maxLength": MAX_ARGUMENT_LENGTH}, "context": context}
@@ -159,8 +161,10 @@ def completion_tool(one: Prompt | Resource, argument: PromptArgument, binding: B
 def resolved_context(
     manifest: OfferedContext, prompt: str, uri: str, arguments: JsonObject
 ) -> tuple[Tool | None, JsonObject]:
-    """The record of a prompt by its name, or of a resource by a URI, with the arguments of the read; None if there is none. Of two
-    templates that match a URI, the one with more fixed characters is meant. If a tool reads the resource, the call of it."""
+    """Return the tool of a prompt by its name, or of a resource by a URI, with the arguments of the read; None if there is none.
+
+    Of two templates that match a URI, the one with more fixed characters is used. If a tool reads the resource, its call is returned.
+    """
     if prompt:
         found = manifest.prompts.get(prompt)
         return (None if found is None else prompt_tool(found)), arguments

@@ -31,7 +31,7 @@ class TextPromptBinding(BindingProperties, frozen=True, kw_only=True, tag_field=
 
 
 class FolderBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="folder"):
-    """File below the folder of its source, which is read when it is asked for. `path` is relative to that folder."""
+    """File below the folder of its source, read at each request. `path` is relative to that folder."""
 
     path: str
 
@@ -41,7 +41,7 @@ class FolderBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kin
 
 
 class ToolResourceBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="tool_resource"):
-    """Resource that is read by a call of a tool: the variables of its URI are arguments, besides the `fixed` ones."""
+    """Resource that a call of a tool reads: the variables of its URI are arguments, in addition to the `fixed` ones."""
 
     tool: str
     fixed: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The keys of a mapping that says how a credential is had, with their types. `auth.read_form` says which of them go together."""
+"""Keys of a credential's configuration, with their types. `auth.read_form` checks their combinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema of a database as a build found it: the tables and columns against which statements are resolved."""
+"""Schema of a database as a build read it: the tables and columns that statements are resolved against."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ __all__ = [
 
 
 class Cascade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):
-    """`on`: the kind of statement (insert, update, delete). `by`: the trigger, rule or foreign key, in words for the operator.
+    """Change caused by a statement. `on` is the kind of statement (insert, update, delete), `by` the trigger, rule or foreign key, in words
+    for the operator.
 
-    `columns`: an update sets it off only where it sets one of them; none means any.
+    `columns`: an update causes it only if it sets one of them; none means any.
     """
 
     on: str
@@ -43,9 +44,9 @@ def set_off(cascades: Iterable[Cascade], kind: str, sets: Iterable[str]) -> tupl
 
 UNSEEN: Final = "what the account may not see; it would need REFERENCES on *.* and, in MySQL, TRIGGER on the database"
 
-# Parameter: an array of tables (quoted names). Columns: the table's oid, the kind, what it is, the columns.
-# An update of a partitioned table may be a deletion and an insertion in its partitions. A default that calls somebody's own function
-# that is volatile may do anything; one of an extension is taken to be known.
+# Parameter: an array of tables (quoted names). Columns: the table's oid, the kind, the object, the columns.
+# An update of a partitioned table may be a deletion and an insertion in its partitions. A default that calls a volatile user-defined
+# function may do anything; a function of an extension is assumed to be known.
 # https://www.postgresql.org/docs/current/catalog-pg-trigger.html has the bits of tgtype.
 POSTGRES_CASCADES: Final = """
 WITH RECURSIVE asked (root, kind) AS (
@@ -84,7 +85,7 @@ SELECT t.root::int8, t.name, t.what, ARRAY(
 FROM told t ORDER BY 1, 2, 3, 4
 """
 
-# Columns: the table ('' may be any), the kind, what it is, one column or ''. What the account may not see is told as what it is: unseen.
+# Columns: the table ('' may be any), the kind, the object, one column or ''. Objects that the account may not see are reported as unseen.
 # MariaDB lists foreign keys of tables the account has no grant on where it has one of these privileges everywhere, and lists every trigger.
 # A foreign key refers to columns with an index, so no other update can have an action.
 _MYSQL: Final = """
@@ -118,7 +119,7 @@ _TRIGGERS: Final = """(locate('MariaDB', version()) > 0
     WHERE {me} AND table_schema = DATABASE() AND privilege_type = 'TRIGGER'))"""
 _SIGHT: Final = {"keys": _KEYS.format(me=_ME), "triggers": _TRIGGERS.format(me=_ME), "unseen": UNSEEN}
 MYSQL_CASCADES: Final = _MYSQL.format(of_trigger="", of_key="", of_index="", **_SIGHT)
-# The same of one table, whose name is sent four times.
+# The same query for one table, whose name is sent four times.
 MYSQL_CASCADES_OF: Final = _MYSQL.format(
     of_trigger=" AND event_object_table = ?",
     of_key=" AND (c.referenced_table_name = ? OR c.referenced_table_name IS NULL)",
@@ -128,17 +129,17 @@ MYSQL_CASCADES_OF: Final = _MYSQL.format(
 
 
 GATHERED_SETTING: Final = "toolgen.gathered"
-"""Setting of a transaction in which PostgreSQL adds up what a statement gathers. It is also what the failing cast is told with."""
+"""Setting of a transaction in which PostgreSQL adds up aggregated values. The failing cast is recognised by it too."""
 
 MYSQL_TABLE_NAMES = "SELECT @@lower_case_table_names"
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A column as the engine names and types it. `computed`: an update may change it without setting it (GENERATED, ON UPDATE).
-    `invisible`: `*` does not stand for it (MariaDB, MySQL).
+    """Column with the engine's name and type. `computed`: an update may change it without setting it (GENERATED, ON UPDATE). `invisible`:
+    `*` omits it (MariaDB, MySQL).
 
-    `labels` are the only values of an enum, and `enum` is its name with its schema where `type` is not. `default` is the expression that
-    gives a value where an INSERT has none.
+    `labels` are the only values of an enum, and `enum` is its name with its schema if `type` is something else. `default` is the expression
+    for a missing value in an INSERT.
     """
 
     name: str
@@ -153,16 +154,16 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):
-    """An index over columns, but for the primary key's. `unique`: no two rows share their values."""
+    """Index over columns, except the primary key's. `unique`: no two rows share their values."""
 
     columns: tuple[str, ...]
     unique: bool = False
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A table or view. `references` maps a column to `table.column`; `cascades` is read for sources that write. `checks` are expressions
-    that hold for every row. `writes` are the kinds of changes that a caller may make to it, and `writable` the columns they may set: only
-    in what a caller is shown. `row_note` is what the policy tells about rows that the caller does not see: likewise.
+    """Table or view. `references` maps a column to `table.column`; `cascades` is read for sources that write. `checks` are expressions
+    that hold for every row. `writes` are the kinds of changes that a caller may make, and `writable` the columns they may set: only
+    in a description for a caller. `row_note` is the policy's note about hidden rows: likewise.
     """
 
     name: str
@@ -181,15 +182,15 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 DialectName: TypeAlias = str
-"""Name of a SQL dialect, as sqlglot has it. `connectors/sql/engines.py` lists them."""
+"""Name of a SQL dialect, as in sqlglot. `connectors/sql/engines.py` lists them."""
 
 
 class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The physical schema of one database. `dialect` is sqlglot's name.
+    """Physical schema of one database. `dialect` is sqlglot's name.
 
-    `functions` are those somebody defined where a call without a schema finds them, in lower case: one may stand in for a built-in one.
-    `name` is the database's own, where statements may write it before a table (MySQL). `table_names` says whether the server of a MySQL
-    database tells names of tables and aliases apart by their case: `exact`, `folded`, or "" where nobody asked (lower_case_table_names).
+    `functions` are user-defined ones that a call without a schema finds, in lower case: one may replace a built-in one. `name` is the
+    database's own, if statements may write it before a table (MySQL). `table_names` is the comparison of names of tables and aliases of a
+    MySQL server: `exact`, `folded`, or "" if unknown (lower_case_table_names).
     """
 
     dialect: DialectName
@@ -200,5 +201,5 @@ class Database(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def mysql_table_names(answered: object) -> str:
-    """`Database.table_names` of what a server answers to MYSQL_TABLE_NAMES; it is decided when a server is set up, for all of it."""
+    """Return `Database.table_names` for a server's answer to MYSQL_TABLE_NAMES; it is set once for the complete server."""
     return "exact" if str(answered) == "0" else "folded"

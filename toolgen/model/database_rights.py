@@ -1,4 +1,4 @@
-"""Privileges of a database account, read from the database itself: grants by table and column, and powers that go beyond tables."""
+"""Privileges of a database account, read from the database itself: grants by table and column, and rights beyond tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Power", "Rights", "Sequence", "TablePrivilege"]
 
 
 class TablePrivilege(Struct, frozen=True, kw_only=True, order=True):
-    """A privilege on a table (`table` as in `Database`: `schema.table` outside the default schema), or on one `column` of it."""
+    """Privilege on a table (`table` as in `Database`: `schema.table` outside the default schema), or on one `column` of it."""
 
     table: str
     privilege: str  # SELECT, INSERT, … in capital letters
@@ -16,9 +16,9 @@ class TablePrivilege(Struct, frozen=True, kw_only=True, order=True):
 
 
 class Power(Struct, frozen=True, kw_only=True, order=True):
-    """Something an account can do that no policy opens. `harmless` for what only needs to be known.
+    """Right of an account beyond any policy. `harmless` rights are only reported.
 
-    `remedy` is a statement that takes it from everybody, where everybody has it, and "" where it is this account's own.
+    `remedy` is a statement that revokes it from PUBLIC, if it comes from there, and "" if it is this account's own.
     """
 
     code: str
@@ -28,16 +28,16 @@ class Power(Struct, frozen=True, kw_only=True, order=True):
 
 
 class Sequence(Struct, frozen=True, kw_only=True, order=True):
-    """A sequence that gives a column of `table` its values."""
+    """Sequence that generates the values of a column of `table`."""
 
     name: str
     table: str
 
 
 class Rights(Struct, frozen=True, kw_only=True):
-    """`account` is "" for a file. `unlimited`: no grant is asked about for it, so that none is listed.
+    """Rights of an account. `account` is "" for a file. `unlimited`: grants do not apply to it, so none is listed.
 
-    `unbounded`: what of the server the account may take any amount of: `sessions`, `temporary files`.
+    `unbounded`: resources of the server without a limit for the account: `sessions`, `temporary files`.
     """
 
     account: str

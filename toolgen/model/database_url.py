@@ -1,4 +1,4 @@
-"""Location of a database: a URL without its password, read strictly. What it may say beside the address is a short list."""
+"""Location of a database: a URL without its password, parsed strictly. Only a short list of options is allowed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 _SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 _OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "pool_size", "socket")
-# Up to the last @ before the path: a literal password may hold one, and a reference (`${file:/run/secret}`) holds a slash.
+# Up to the last @ before the path: a literal password may contain one, and a reference (`${file:/run/secret}`) contains a slash.
 _PASSWORD = re.compile(r"(?P<before>[a-z]+://[^:@/?#]*):(?P<password>\$\{[^}]*\}|[^/?#]*)(?=@)")
 _MAX_POOL = 64
 _MAX_CONNECT_S = 60
@@ -41,7 +41,7 @@ class Scheme(Struct, frozen=True):
 
 
 class FileLocation(Struct, frozen=True, kw_only=True):
-    """A database that is a file."""
+    """Database in a file."""
 
     dialect: DialectName
     path: Path
@@ -52,7 +52,7 @@ class FileLocation(Struct, frozen=True, kw_only=True):
 
 
 class ServerLocation(Struct, frozen=True, kw_only=True):
-    """A database behind a server. `socket` is a Unix socket (PostgreSQL: its folder) in place of host and port, or ""."""
+    """Database on a server. `socket` is a Unix socket (PostgreSQL: its folder) in place of host and port, or ""."""
 
     dialect: DialectName
     host: str
@@ -95,10 +95,10 @@ Location = FileLocation | ServerLocation
 
 
 def parse_location(text: str, schemes: Mapping[str, Scheme]) -> Location:
-    """Reads `scheme:///path` of a file and `scheme://user@host:port/db?…` of a server.
+    """Parse `scheme:///path` of a file and `scheme://user@host:port/db?…` of a server.
 
-    Raises `ConfigError` for another scheme, an option that is not listed and a password: that is kept apart (`SourceSettings.auth`).
-    The text of the error holds nothing of the location but its scheme and the names of options.
+    Raises `ConfigError` for another scheme, an option that is not listed and a password, which is stored separately
+    (`SourceSettings.auth`). The text of the error contains only the scheme of the location and the names of options.
     """
     scheme, separator, rest = text.partition("://")
     known = schemes.get(scheme)
@@ -106,10 +106,10 @@ def parse_location(text: str, schemes: Mapping[str, Scheme]) -> Location:
         shown = bounded(scheme, 20) if separator else "…"
         raise ConfigError(f"databases of the kind {shown!r} are not supported", suggestion=f"use {_shapes(schemes)}")
     if not text.isprintable():
-        raise ConfigError("the location of the database holds characters that are not printable")
+        raise ConfigError("the location of the database contains characters that are not printable")
     if not known.port:
         if not rest.startswith("/") or len(rest) < 2:
-            raise ConfigError("the location of the database is no file", suggestion=f"use {scheme}:///path")
+            raise ConfigError("the location of the database is not a file", suggestion=f"use {scheme}:///path")
         return FileLocation(dialect=known.dialect, path=Path(rest[1:]))
     try:
         parts = urlsplit(text)
@@ -126,7 +126,7 @@ def _shapes(schemes: Mapping[str, Scheme]) -> str:
 
 
 def part_password(text: str) -> tuple[str, str]:
-    """`scheme://user:password@host/…` without the password, and the password as it was written: a `${…}`, or percent-encoded text."""
+    """Return `scheme://user:password@host/…` without the password, and the password as written: a `${…}`, or percent-encoded text."""
     found = _PASSWORD.match(text)
     if found is None:
         return text, ""
@@ -136,7 +136,7 @@ def part_password(text: str) -> tuple[str, str]:
 
 def _server(scheme: Scheme, parts: SplitResult, port: int | None, shapes: str) -> ServerLocation:
     if parts.password is not None:
-        raise ConfigError("the location of the database holds a password", suggestion="keep it in ${env:NAME}")
+        raise ConfigError("the location of the database contains a password", suggestion="keep it in ${env:NAME}")
     if parts.fragment:
         raise ConfigError("the location of the database has a fragment", suggestion="write # as %23")
     options = _options(parts.query)
@@ -148,7 +148,7 @@ def _server(scheme: Scheme, parts: SplitResult, port: int | None, shapes: str) -
             "the location of the database needs a host or ?socket=, and not both", suggestion=f"use {shapes}"
         )
     if not database or "/" in database or not parts.username:
-        raise ConfigError("the location of the database names no user or no database", suggestion=f"use {shapes}")
+        raise ConfigError("the location of the database has no user or no database", suggestion=f"use {shapes}")
     return ServerLocation(
         dialect=scheme.dialect,
         host=host,
@@ -167,12 +167,12 @@ def _options(query: str) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
     except ValueError as error:
-        raise ConfigError("what stands behind ? in the location of the database is not understood") from error
+        raise ConfigError("the options after ? in the location of the database are invalid") from error
     options: dict[str, str] = {}
     for name, value in pairs:
         if name not in _OPTIONS or name in options or not value:
             raise ConfigError(
-                f"the option {bounded(name, 40)!r} of a database is unknown, empty or there twice",
+                f"the option {bounded(name, 40)!r} of a database is unknown, empty or repeated",
                 suggestion=f"known: {', '.join(_OPTIONS)}",
             )
         options[name] = value

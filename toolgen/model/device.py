@@ -15,11 +15,11 @@ __all__ = ["DeviceBinding", "deferred"]
 
 
 class DeviceBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="device"):
-    """A method (JSON-RPC 2.0) of the caller's own device, which has `timeout_s` seconds to answer.
+    """Method (JSON-RPC 2.0) of the caller's own device, which has `timeout_s` seconds to answer.
 
     `params` and `transform` are templates (`model/template.py`): of the request's parameters, with paths into the arguments, and of the
-    data for the caller, with paths into the device's result; no `transform` gives the result as it is. `result` is the schema
-    of the device's answer. `display` is shown to the owner of the device, with arguments in the place of their `{names}`.
+    data for the caller, with paths into the device's result; without `transform` the result is unchanged. `result` is the schema of the
+    device's answer. `display` is shown to the owner of the device, with arguments in place of their `{names}`.
     """
 
     method: str
@@ -41,12 +41,12 @@ class DeviceBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=
 
 
 def deferred(call_id: str, rule: str) -> Error:
-    """Return the answer for a caller while the device is asked."""
+    """Return the answer for a caller while the device's answer is pending."""
     return Error(
         code="deferred",
-        message="the user's device is asked, and has not answered yet",
+        message="the request waits for the user's device, which has not answered yet",
         suggestion=(
-            f"do not make the call again: {reads_end(call_id)}; tell the user to look at the device, and go on with something else "
+            f"do not make the call again: {reads_end(call_id)}; tell the user to look at the device, and continue with something else "
             "meanwhile"
         ),
         rule=rule,

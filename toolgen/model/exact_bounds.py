@@ -1,6 +1,6 @@
-"""Bounds and values beyond 2**53 as integers, for validators: a manifest has bounds as doubles where these are exact (RFC 8785).
+"""Conversion of bounds and values beyond 2**53 to integers for validators: a manifest has bounds as doubles if these are exact (RFC 8785).
 
-jsonschema-rs compares integers with integers exactly, and those beyond 2**63 with doubles roughly.
+jsonschema-rs compares integers with integers exactly, and those beyond 2**63 with doubles approximately.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 __all__ = ["EXACT", "with_exact_bounds", "with_exact_values"]
 
 EXACT = 2**53
-"""A double beyond it is whole, and stands for several integers."""
+"""Limit beyond which a double is an integer, and represents several integers."""
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _VALUES = frozenset({"const", "enum"})
 
 
 def with_exact_bounds(schema: Any) -> Any:
-    """The schema with integers where it has doubles beyond 2**53 as bounds, constants and values of an enum."""
+    """Return the schema with integers in place of doubles beyond 2**53 in bounds, constants and enums."""
     if isinstance(schema, Mapping):
         return {
             key: with_exact_values(value)
@@ -30,7 +30,7 @@ def with_exact_bounds(schema: Any) -> Any:
 
 
 def with_exact_values(value: Any) -> Any:
-    """The value with integers in place of doubles beyond 2**53: jsonschema-rs takes a double for the decimal that it is written as."""
+    """Return the value with integers in place of doubles beyond 2**53, because jsonschema-rs reads a double as its decimal text."""
     if type(value) is float:
         return int(value) if abs(value) >= EXACT and math.isfinite(value) else value
     if isinstance(value, Mapping):

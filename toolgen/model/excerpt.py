@@ -1,4 +1,4 @@
-"""Excerpts of text, and the masking of values before a text is cut: half of a value is nothing that a later look would find."""
+"""Excerpts of text, and the masking of values before a text is cut, because a later check would not find half of a value."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Masking(Protocol):
     """
 
     def text(self, text: str) -> str:
-        """The text with tokens in place of the values that the call was given for them."""
+        """Return the text with tokens in place of the values that the call received for them."""
 
     def message(self, text: str) -> str:
-        """The text as its caller may be told it, without pieces of the values either."""
+        """Return the text for its caller, without pieces of the values either."""
 
     def end(self, text: str, limit: int) -> int:
-        """The place up to `limit` where a text may be cut: never within something that is hidden from the caller."""
+        """Return the position up to `limit` where a text may be cut: never within a value that is hidden from the caller."""
 
 
 _CURRENT: ContextVar[Masking | None] = ContextVar("toolgen_masking", default=None)
@@ -33,7 +33,7 @@ _CURRENT: ContextVar[Masking | None] = ContextVar("toolgen_masking", default=Non
 
 @contextmanager
 def masking(current: Masking | None) -> Iterator[None]:
-    """Texts are masked so within the block; None leaves what is in force."""
+    """Set the masking within the block; None leaves the current one."""
     if current is None:
         yield
         return
@@ -45,12 +45,12 @@ def masking(current: Masking | None) -> Iterator[None]:
 
 
 def current_masking() -> Masking | None:
-    """The masking in force, None outside of calls that need one."""
+    """Return the current masking, None outside of calls that need one."""
     return _CURRENT.get()
 
 
 def bounded(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
-    """The text, cut with an ellipsis when it is longer than `limit` characters. Values behind tokens are masked first."""
+    """Return the text, cut with an ellipsis if it is longer than `limit` characters. Values behind tokens are masked first."""
     mask = _CURRENT.get()
     if mask is None:
         return text if len(text) <= limit else text[: limit - 1] + "…"

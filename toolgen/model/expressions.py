@@ -1,7 +1,7 @@
 """Expressions for values in workflows: Arazzo's runtime expressions (1.0, section 4.7), JSONPath, and texts with expressions in them.
 
 `$inputs.name`, `$steps.id.outputs.name`, `$steps.id.data.items[0].title`, `$response.body#/items/0`, `$.steps.find.data[*].id`. A text that
-begins with `$$` is that text with one `$` less.
+begins with `$$` means the text with one `$` less.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ ROOTS: Mapping[str, str] = {
     "outputs": "data",
     "statusCode": "http_status",
 }
-"""The first word of an expression, and where its value is looked for."""
+"""First word of an expression, and the root of its value."""
 
 Part: TypeAlias = str | int
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be read; a phrase says why."""
+    """Invalid expression; the text is a phrase with the reason."""
 
 
 class ValueReference(Struct, frozen=True):
@@ -66,31 +66,31 @@ class ValueReference(Struct, frozen=True):
 
 
 class PathQuery(Struct, frozen=True):
-    """A JSONPath over everything there is: `{"inputs", "steps", "item", "index"}`. Its value is the list of what it selects."""
+    """JSONPath over `{"inputs", "steps", "item", "index"}`. Its value is the list of selected values."""
 
     text: str
 
 
 class TextTemplate(Struct, frozen=True):
-    """A text with values in it."""
+    """Text with values in it."""
 
     parts: tuple[str | ValueReference, ...]
 
 
 class Literal(Struct, frozen=True):
-    """A value as it is written."""
+    """Literal value."""
 
     value: Any
 
 
 class ObjectExpression(Struct, frozen=True):
-    """An object with expressions among its values."""
+    """Object with expressions among its values."""
 
     items: Mapping[str, Template]
 
 
 class ListExpression(Struct, frozen=True):
-    """A list with expressions among its elements."""
+    """List with expressions among its elements."""
 
     items: tuple[Template, ...]
 
@@ -131,17 +131,17 @@ def _text(text: str) -> Template:
 
 @lru_cache(maxsize=4096)
 def parse_reference(text: str) -> ValueReference:
-    """`$steps.find.outputs.ids[0]` and the like. Raises `ExpressionError`."""
+    """Parse `$steps.find.outputs.ids[0]` and similar references. Raises `ExpressionError`."""
     head = _HEAD.match(text)
     if head is None or head[1] not in ROOTS:
         known = ", ".join(f"${name}" for name in ROOTS)
         raise ExpressionError(
-            f"'{bounded(text, 80)}' is no expression: it begins with none of {known} (a text with a $ begins with $$)"
+            f"'{bounded(text, 80)}' is not an expression: it begins with none of {known} (a text with a $ begins with $$)"
         )
     rest = text[head.end() :]
     if head[1] == "response":
         if not rest.startswith(".body"):
-            raise ExpressionError(f"'{bounded(text, 80)}': of an answer there is its body alone ($response.body)")
+            raise ExpressionError(f"'{bounded(text, 80)}': only the body of an answer is available ($response.body)")
         rest = rest.removeprefix(".body")
     plain, mark, pointer = rest.partition("#")
     path = tuple(_steps(plain, text))
@@ -157,22 +157,24 @@ def _steps(rest: str, whole: str) -> Iterator[Part]:
     while rest:
         step = _STEP.match(rest)
         if step is None:
-            raise ExpressionError(f"'{bounded(whole, 80)}' is no expression: {bounded(rest, 40)!r} leads nowhere")
+            raise ExpressionError(
+                f"'{bounded(whole, 80)}' is not an expression: {bounded(rest, 40)!r} is not a valid path"
+            )
         name, index, quoted = step.groups()
         yield int(index) if index is not None else name if name is not None else quoted
         rest = rest[step.end() :]
 
 
 def _pointed(pointer: str, whole: str) -> tuple[Part, ...]:
-    """The steps of a JSON Pointer (RFC 6901) behind a `#`."""
+    """Return the steps of a JSON Pointer (RFC 6901) after a `#`."""
     found = _POINTER.match(pointer)
     if found is None:
-        raise ExpressionError(f"'{bounded(whole, 80)}': what follows # is no JSON Pointer")
+        raise ExpressionError(f"'{bounded(whole, 80)}': the text after # is not a JSON Pointer")
     return tuple(unquote(part).replace("~1", "/").replace("~0", "~") for part in found[1].split("/")[1:])
 
 
 def references(template: Template) -> Iterator[ValueReference | PathQuery]:
-    """Every expression in it."""
+    """Yield every expression of a template."""
     match template:
         case ValueReference() | PathQuery():
             yield template

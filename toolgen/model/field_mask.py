@@ -1,4 +1,4 @@
-"""Which fields of an answer an agent asked for: paths, in a notation that is read in time linear in the answer."""
+"""Selection of fields of an answer: paths, evaluated in time linear in the answer."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _Path = tuple[str, ...]
 
 
 class Mask(Struct, frozen=True, kw_only=True):
-    """Paths of names; `*` is any one. An array stands for each of its elements."""
+    """Paths of names; `*` matches any name. An array means each of its elements."""
 
     paths: tuple[_Path, ...]
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Mask:
-        """Raises `ValueError`, saying what is wrong with which text."""
+        """Parse paths. Raises `ValueError` with the faulty text."""
         if not 0 < len(texts) <= MAX_FIELDS:
             raise ValueError(f"fields takes 1 to {MAX_FIELDS} paths")
         return cls(paths=tuple(dict.fromkeys(_read(text) for text in texts)))
 
     def apply(self, value: Json) -> Json:
-        """The parts of the value that a path leads to, each where it stood; the value itself where none leads anywhere.
+        """Return the parts of the value that a path leads to, each in its place; the value itself if no path matches.
 
-        Too much tells an agent what there is, and nothing would tell it nothing.
+        Too much shows an agent the existing fields; an empty answer would show nothing.
         """
         try:
             found, kept = _kept(value, _levels(self.paths), 0, (1 << len(self.paths)) - 1)
-        except RecursionError:  # lists in lists in lists, which no path leads out of
+        except RecursionError:  # nested lists, which no path leaves
             return value
         return kept if found else value
 
     def fits(self, value: Json) -> bool:
-        """True if a path leads to anything in the value."""
+        """Return True if a path leads to anything in the value."""
         try:
             return _kept(value, _levels(self.paths), 0, (1 << len(self.paths)) - 1)[0]
         except RecursionError:
@@ -52,12 +52,12 @@ class Mask(Struct, frozen=True, kw_only=True):
 
 
 def steps_of(text: str) -> _Path:
-    """The names in a path like `items.owner.login`. Raises `ValueError`."""
+    """Return the names in a path like `items.owner.login`. Raises `ValueError`."""
     return _read(text)
 
 
 def _read(text: str) -> _Path:
-    """`items.owner.login`, `$.items[*].owner['login']`: the names in between, without the arrays, whose elements are meant anyway."""
+    """Return the names in `items.owner.login` or `$.items[*].owner['login']`, without arrays, whose elements are always meant."""
     if not 0 < len(text) <= _MAX_LENGTH:
         raise ValueError(f"a path has 1 to {_MAX_LENGTH} characters")
     rest = text.removeprefix("$")
@@ -65,14 +65,14 @@ def _read(text: str) -> _Path:
     while rest:
         step = _STEP.match(rest)
         if step is None or step.end() == 0:
-            raise ValueError(f"'{bounded(text, 80)}' is no path like items.name")
+            raise ValueError(f"'{bounded(text, 80)}' is not a path like items.name")
         plain, star, single, double, _ = step.groups()
         name = next((one for one in (plain, single, double) if one is not None), _ANY if star else None)
         if name is not None:
             names.append(name)
         rest = rest[step.end() :]
     if not 0 < len(names) <= _MAX_DEPTH:
-        raise ValueError(f"'{bounded(text, 80)}' names nothing, or more than {_MAX_DEPTH} levels")
+        raise ValueError(f"'{bounded(text, 80)}' has no name, or more than {_MAX_DEPTH} levels")
     return tuple(names)
 
 
@@ -113,6 +113,6 @@ def _kept(value: Json, levels: Sequence[_Level], depth: int, alive: int) -> tupl
         return bool(built), built
     if isinstance(value, (list, tuple)):
         parts = [_kept(item, levels, depth, alive) for item in value]
-        # An element without any of the fields stays, empty: what is left must not be taken for its neighbour.
+        # An element without any of the fields stays, empty: otherwise positions would change.
         return any(found for found, _ in parts), [kept for _, kept in parts]
     return False, {} if value is not None else None

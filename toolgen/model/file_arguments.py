@@ -1,8 +1,8 @@
-"""Arguments that are files: where they are by the schema of a tool, and what the record keeps of them.
+"""File arguments: their places by the schema of a tool, and their form in the audit log.
 
 A file is an object with one of `uri` (an answer's or an upload's), `path` (on the machine of a caller in the same process, or over stdio)
-and `base64`, and with `filename` and `media_type` where they are known. Before a call is judged the gateway adds `size` and `sha256`, so
-that rules and approvers see what is sent.
+and `base64`, and with `filename` and `media_type` if they are known. Before a call is judged the gateway adds `size` and `sha256`, so that
+rules and approvers see what is sent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FILE_SCHEMA: Mapping[str, Any] = {
     },
     "minProperties": 1,
 }
-"""What tools of described systems take for a file."""
+"""Schema of a file argument in tools of described systems."""
 
 _TEXT_FILE: Mapping[str, Any] = {
     "uri": {"type": "string", "description": "toolgen:// URI of a file to send instead."},
@@ -67,13 +67,14 @@ _IsFile = Callable[[Any], bool]
 _VALUES = frozenset({"const", "default", "enum", "example", "examples"})
 _CHOICES = ("anyOf", "oneOf", "allOf")
 _MAX_DEPTH = 40
-_PLAIN = frozenset({str, bool, int, float, type(None)})  # asked first, since most of a schema is of these
+# checked first, because most parts of a schema are of these types
+_PLAIN = frozenset({str, bool, int, float, type(None)})
 _NAMES = ("filename", "media_type", "size", "sha256")
 _MAX_REFERENCE_LENGTH = 200
 
 
 def is_file_schema(schema: Any) -> bool:
-    """Return True if a schema is a file's."""
+    """Return True if a schema is that of a file."""
     properties = schema.get("properties") if isinstance(schema, (dict, Mapping)) else None
     if properties is None:
         return False
@@ -82,15 +83,15 @@ def is_file_schema(schema: Any) -> bool:
 
 
 def is_text_file(schema: Any) -> bool:
-    """Return True if a schema is of a text in base64 that may be given as a file (`with_text_files`)."""
+    """Return True for the schema of a base64 text that may be given as a file (`with_text_files`)."""
     return is_file_schema(schema) and schema.get("contentEncoding") == "base64"
 
 
 def with_text_files(schema: Any, known: dict[int, Any] | None = None) -> Any:
-    """The schema with files, and plain texts, beside the texts that are base64 by it: by `contentEncoding`, OpenAPI's `format: byte`, or a
-    description that says so of the whole value. The same object where it has none. A system is sent the text in base64.
+    """Return the schema in which base64 texts accept files and plain texts too: texts with `contentEncoding`, OpenAPI's `format: byte`, or
+    a description of the complete value. Unchanged if it has none. The system receives the text in base64.
 
-    `known` has what became of definitions, by `id`, for tools that have them in common and that live as long as it does.
+    `known` caches converted definitions by `id`, for tools that share them; they must live as long as the cache.
     """
     if not isinstance(schema, dict):
         if type(schema) in _PLAIN:
@@ -118,7 +119,7 @@ def with_text_files(schema: Any, known: dict[int, Any] | None = None) -> Any:
 
 
 def _definitions(definitions: Any, known: dict[int, Any]) -> Any:
-    """Definitions with text files; each that several schemas have in common is looked at once, and is one object afterwards too."""
+    """Return definitions with text files; a shared definition is converted once and stays one object."""
     if type(definitions) is not dict:
         return with_text_files(definitions)
     changed: dict[str, Any] = {}
@@ -144,8 +145,11 @@ def _is_encoded(schema: Mapping[str, Any]) -> bool:
 
 
 def says_base64(description: str) -> bool:
-    """True for the description of a text in base64 that a caller would have to encode. Tokens, digests and cursors are given by the system,
-    what is packed or encrypted first is no plain text, and one of several forms is not base64 for certain."""
+    """Return True for the description of a text that a caller would have to encode in base64.
+
+    Tokens, digests and cursors come from the system, packed or encrypted data is not plain text, and a text with several possible forms is
+    not certainly base64.
+    """
     return _SAYS_BASE64.search(description) is not None and _OTHERWISE.search(description) is None
 
 
@@ -166,7 +170,7 @@ def takes_files(schema: Any, is_file: _IsFile = is_file_schema) -> bool:
 def file_places(
     schema: Schema, arguments: JsonObject, is_file: _IsFile = is_file_schema
 ) -> Iterator[tuple[_Path, Mapping[str, Json]]]:
-    """Each file among arguments, with the keys that lead to it."""
+    """Yield each file among arguments, with its path of keys."""
     for path, file in _places(schema, arguments, is_file):
         if isinstance(file, Mapping):
             yield path, file
@@ -175,7 +179,7 @@ def file_places(
 def _places(
     schema: Schema, arguments: JsonObject, is_file: _IsFile = is_file_schema
 ) -> Iterator[tuple[_Path, Mapping[str, Json] | str]]:
-    """Each file among arguments, and each text that stands where a file belongs."""
+    """Yield each file among arguments, and each text in the place of a file."""
     definitions = schema.get("$defs")
     yield from _below(schema, arguments, (), definitions if isinstance(definitions, Mapping) else {}, is_file)
 
@@ -225,7 +229,7 @@ def with_files(
     change: Callable[[Mapping[str, Json]], Json],
     is_file: _IsFile = is_file_schema,
 ) -> JsonObject:
-    """The arguments with every file changed. The same object where there is none."""
+    """Return the arguments with every file changed; unchanged if there is none."""
     changed: Any = arguments
     for path, file in list(file_places(schema, arguments, is_file)):
         changed = replaced_at(changed, path, change(file))
@@ -234,7 +238,7 @@ def with_files(
 
 
 def replaced_at(value: Any, path: _Path, by: Json) -> Any:
-    """The value with another part where these keys lead."""
+    """Return the value with another part at the end of these keys."""
     if not path:
         return by
     step, rest = path[0], path[1:]
@@ -246,7 +250,7 @@ def replaced_at(value: Any, path: _Path, by: Json) -> Any:
 
 
 def recorded_files(schema: Schema, arguments: JsonObject) -> JsonObject:
-    """The arguments as the record keeps them: without the bytes of files and the keys in their URIs, also where one was sent as a text."""
+    """Return the arguments for the audit log: without the bytes of files and the keys in their URIs, also for a file sent as a text."""
     changed: Any = arguments
     for path, file in list(_places(schema, arguments)):
         changed = replaced_at(changed, path, _recorded_text(file) if isinstance(file, str) else _recorded_file(file))
@@ -255,7 +259,9 @@ def recorded_files(schema: Schema, arguments: JsonObject) -> JsonObject:
 
 
 def _recorded_text(text: str) -> Json:
-    """A text in place of a file: some systems take the name of one, and all else is a file in a form that is not sent."""
+    """Return the record of a text in the place of a file: some systems accept a file's name, and any other text is a file in an
+    unsupported form.
+    """
     if len(text) <= _MAX_REFERENCE_LENGTH and "toolgen://" not in text:
         return text
     return {"characters": len(text), "sha256": sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}

@@ -1,4 +1,4 @@
-"""Files that a gateway keeps for callers: how many bytes, for how long, and what is known of each."""
+"""Files that a gateway stores for callers: limits of size and time, and metadata."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from msgspec import Struct
 __all__ = ["DEFAULT_SHOWN", "INLINE_UPLOAD", "FileBudget", "FileInfo", "FileTooLargeError", "OpenFile"]
 
 DEFAULT_SHOWN = 1024 * 1024
-"""The most bytes of a picture or a recording that a model is given."""
+"""Maximum bytes of a picture or a recording for a model."""
 
 
 INLINE_UPLOAD = 64 * 1024
-"""The most bytes of a file that an argument has in base64."""
+"""Maximum bytes of a base64 file in an argument."""
 
 
 class FileTooLargeError(Exception):
-    """A file is longer than `most` bytes."""
+    """File longer than `most` bytes."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"the file is longer than {most} bytes")
@@ -26,7 +26,7 @@ class FileTooLargeError(Exception):
 
 
 class FileBudget(Struct, frozen=True, kw_only=True):
-    """Bytes of one file, of the files of one principal and of all files, and for how many seconds a file is kept."""
+    """Maximum bytes of one file, of the files of one principal and of all files, and the seconds that a file is stored."""
 
     largest: int = 100 * 1024 * 1024
     each: int = 512 * 1024 * 1024
@@ -45,14 +45,14 @@ class FileInfo(Struct, frozen=True, kw_only=True):
 
 
 class OpenFile(Protocol):
-    """A file that can be read, more than once."""
+    """File that can be read repeatedly."""
 
     @property
     def info(self) -> FileInfo:
         """Metadata of the file."""
 
     def parts(self, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """Its bytes, in parts of at most 512 KiB. Raises `StateError` where they cannot be read."""
+        """Return its bytes, in parts of at most 512 KiB. Raises `StateError` if they cannot be read."""
 
     async def read(self, start: int = 0, end: int | None = None) -> bytes:
-        """Its bytes from `start` up to `end`. Raises `StateError`."""
+        """Return its bytes from `start` up to `end`. Raises `StateError`."""

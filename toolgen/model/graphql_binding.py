@@ -1,4 +1,4 @@
-"""Bindings of GraphQL: stored operations, documents of callers, and a look at the schema."""
+"""Bindings of GraphQL: stored operations, documents of callers, and the description of the schema."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ class GraphQLSubscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphQLBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="graphql"):
-    """A stored operation, and the SHA-256 of its text. `variables` maps argument -> variable; `type` is query, mutation or subscription.
+    """Stored operation, and the SHA-256 of its text. `variables` maps argument -> variable; `type` is query, mutation or subscription.
 
-    `field` is the root field, or "" for an operation from a file. `bound` are variables that the caller never sees, each with its source in
-    the principal (`principal.id`). `fields` is the argument that asks for other fields than the stored ones. `pages` are the
-    arguments that size a page; `cursor` is the argument that asks for the next one, and the path of its connection in the answer.
-    `uploads` are the scalars whose values are files. `rejections` are the response paths to the service's reasons for a refused change
-    (`userErrors`). `page` is how many items are requested by default, 0 for the service's default,
-    and `max_page` the most that may be requested, 0 for any number. `whole` is the digest of an input schema that is stored in parts, of
-    definitions that the tools of a source share.
+    `field` is the root field, or "" for an operation from a file. `bound` are variables hidden from the caller, each with its source in the
+    principal (`principal.id`). `fields` is the argument that selects other fields than the stored ones. `pages` are the arguments that set
+    a page size; `cursor` is the argument for the next page, and the path of its connection in the answer. `uploads` are the scalars whose
+    values are files. `rejections` are the response paths to the service's reasons for a refused change (`userErrors`). `page` is the
+    default number of items, 0 for the service's default, and `max_page` the maximum, 0 for none. `whole` is the digest of an input schema
+    that is stored in parts, with definitions that the tools of a source share.
     """
 
     type: str
@@ -76,7 +75,7 @@ class GraphQLBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults
 
     @property
     def code_argument(self) -> str:
-        """Argument that asks for other fields."""
+        """Argument that selects other fields."""
         return self.fields
 
     @property
@@ -119,7 +118,7 @@ class GraphQLBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults
                 }
         if self.page and "first" in properties:
             changed["first"] = {**changed.get("first", properties["first"]), "default": self.page}
-        if self.fields in properties:  # whose braces a caller may leave out
+        if self.fields in properties:  # its braces are optional
             asked = properties[self.fields]
             changed[self.fields] = {
                 key: one for key, one in asked.items() if key not in {"pattern", "contentMediaType"}
@@ -151,7 +150,7 @@ class GraphQLBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults
 
 
 class GraphQLDocumentBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="graphql_document"):
-    """Documents that the caller writes: only of one `type` (query or mutation), and within these bounds."""
+    """Documents that the caller writes: only of one `type` (query or mutation), and within these limits."""
 
     type: str
     endpoint: str

@@ -1,4 +1,4 @@
-"""Fields of a GraphQL schema that a tool's answer can have: those of its type, of what it wraps, and of each member of a union."""
+"""Fields of a GraphQL schema that a tool's answer can have: those of its type, of the types it wraps, and of each member of a union."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _WRAPPERS: Final = frozenset({"edges", "nodes", "node"})
 
 
 def answer_fields(tool: Tool, graph: Graph) -> list[str]:
-    """`Order: id: ID!, lines(first: Int): LineConnection, …` for each type that the tool's argument for fields can choose from.
+    """Return `Order: id: ID!, lines(first: Int): LineConnection, …` for each type that the tool's argument for fields can select from.
 
-    Types come nearest to the root first, within 6,000 characters; what has no room is counted. Empty for a tool without such an argument.
+    Types nearest to the root come first, within 6,000 characters; the others are counted. Empty for a tool without such an argument.
     """
     first = tool.binding.answer_type(graph) if tool.selects_fields and tool.binding.code_argument else ""
     if not first:
@@ -35,7 +35,7 @@ def answer_fields(tool: Tool, graph: Graph) -> list[str]:
 
 
 def _types(graph: Graph, first: str, *, deeper: bool) -> Iterator[str]:
-    """The types whose fields matter: the answer's, those behind pages and unions, and of a mutation the objects of its payload."""
+    """Return the relevant types: the answer's, those behind pages and unions, and of a mutation the objects of its payload."""
     waiting = [(first, deeper)]
     seen = {first}
     for count, (name, inside) in enumerate(waiting):
@@ -55,12 +55,12 @@ def _types(graph: Graph, first: str, *, deeper: bool) -> Iterator[str]:
         for other in (*members, *wrapped):
             if other not in seen and other not in graph.roots:
                 seen.add(other)
-                # Members of what a mutation answers with hold the object; objects of the object are asked for by describe_types.
+                # Members of a mutation's payload contain the object; describe_types shows objects of the object.
                 waiting.append((other, inside and other in members))
 
 
 def _line(name: str, type_: GraphType, room: int) -> str:
-    """The fields of one type, as many as there is room for."""
+    """Return the fields of one type, as many as fit."""
     text = f"{name}: "
     for count, (key, field) in enumerate(type_.fields.items()):
         one = _field(key, field)

@@ -1,4 +1,4 @@
-"""GraphQL schema without its descriptions: enough to check a selection or a document without the original schema."""
+"""Index of a GraphQL schema without descriptions: enough to check a selection or a document without the original schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
     "size_fault",
 ]
 
-# Arguments that say how many items are answered with, by the names that services agree on.
+# Arguments that set the number of items, by common names.
 PAGE_SIZES = frozenset(
     """
     first last limit pageSize page_size perPage per_page take maxResults max_results itemsPerPage items_per_page
@@ -37,16 +37,16 @@ PAGE_SIZES = frozenset(
 _WHOLE = re.compile(r"-?[0-9]{1,30}\Z")
 
 UPLOAD = "Upload"
-"""The scalar of files: the name that the multipart request specification and every server give it."""
+"""Scalar of files: its name in the multipart request specification and in all servers."""
 
 MAX_INT = 2**31 - 1
-"""Of GraphQL's Int (spec, section 3.5.1)."""
+"""Maximum of GraphQL's Int (spec, section 3.5.1)."""
 
 
 class GraphArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An argument or a field of an input object. `type` is written as in SDL: `[ID!]!`.
+    """Argument or field of an input object. `type` is written as in SDL: `[ID!]!`.
 
-    `default` is its default if that is a page size, or an input object, which may hold one.
+    `default` is its default if that is a page size, or an input object, which may contain one.
     """
 
     type: str
@@ -55,19 +55,19 @@ class GraphArgument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def required(self) -> bool:
-        """Non-null and without a default (spec, sections 3.6.1 and 3.10)."""
+        """True if it is non-null and without a default (spec, sections 3.6.1 and 3.10)."""
         return self.type.endswith("!") and not self.has_default
 
 
 class GraphField(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A field of an object or interface."""
+    """Field of an object or interface."""
 
     type: str
     arguments: dict[str, GraphArgument] = {}
 
 
 class GraphType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named type. `members` are the interfaces of an object or interface, the types of a union or the values of an enum."""
+    """Named type. `members` are the interfaces of an object or interface, the types of a union or the values of an enum."""
 
     kind: str  # object | interface | union | enum | scalar | input
     fields: dict[str, GraphField] = {}
@@ -81,9 +81,9 @@ class GraphType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A whole schema; `query`, `mutation` and `subscription` name its root types, "" for none. Built-in scalars are among `types`.
+    """Complete schema; `query`, `mutation` and `subscription` name its root types, "" for none. Built-in scalars are among `types`.
 
-    `secrets` are the names of the arguments and input fields whose scalar is configured as a secret one.
+    `secrets` are the names of the arguments and input fields whose scalar is configured as secret.
     """
 
     types: dict[str, GraphType]
@@ -94,12 +94,12 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def roots(self) -> frozenset[str]:
-        """The root types' names."""
+        """Return the names of the root types."""
         return frozenset(name for name in (self.query, self.mutation, self.subscription) if name)
 
     @property
     def fronts(self) -> frozenset[str]:
-        """The types a root may stand behind: the roots, the interfaces they implement and the unions they are in."""
+        """Return the types that may resolve to a root: the roots, their interfaces and the unions that include them."""
         interfaces = {member for root in self.roots if root in self.types for member in self.types[root].members}
         unions = {
             name for name, one in self.types.items() if one.kind == "union" and not self.roots.isdisjoint(one.members)
@@ -107,7 +107,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.roots | interfaces | unions
 
     def root(self, kind: str) -> GraphType | None:
-        """The root type of query, mutation or subscription."""
+        """Return the root type of query, mutation or subscription."""
         name = {"query": self.query, "mutation": self.mutation, "subscription": self.subscription}.get(kind, "")
         return self.types.get(name)
 
@@ -137,7 +137,7 @@ def rejects(name: str, type_: str, *, entity: bool, depth: int) -> bool:
 
 
 def named(type_: str) -> str:
-    """The type inside lists and non-nulls: `[ID!]!` is `ID`."""
+    """Return the type inside lists and non-nulls: `[ID!]!` gives `ID`."""
     return type_.strip("[]!")
 
 
@@ -145,7 +145,7 @@ def reachable(graph: Graph) -> Graph:
     """Return a graph with only the types that its roots lead to; for a union or an interface, every type that may be in its place."""
     types = graph.types
     behind: dict[str, list[str]] = {}
-    for name, one in types.items():  # what may stand where an interface is named
+    for name, one in types.items():  # possible types of an interface
         if one.kind in {"object", "interface"}:
             for member in one.members:
                 behind.setdefault(member, []).append(name)
@@ -165,9 +165,9 @@ def reachable(graph: Graph) -> Graph:
 
 
 def page_sizes(value: object, where: str, *, sized: bool) -> Iterator[tuple[str, float]]:
-    """Every size of a page in the value of an argument, and where it stands: `filter.per_page`.
+    """Yield every page size in the value of an argument, with its place: `filter.per_page`.
 
-    `sized` says that a number, the value itself or in a list, is one; below it, what has one of the names of `PAGE_SIZES` is.
+    `sized`: a number, the value itself or in a list, is a page size; in objects, members with a name in `PAGE_SIZES` are.
     """
     match value:
         case bool() | None:
@@ -176,7 +176,7 @@ def page_sizes(value: object, where: str, *, sized: bool) -> Iterator[tuple[str,
             if sized:
                 yield where, value
         case str():
-            if sized and _WHOLE.match(value):  # a scalar of large numbers, as services write them
+            if sized and _WHOLE.match(value):  # scalars of large numbers are written as texts by services
                 yield where, int(value)
         case Mapping():
             for name, one in value.items():
@@ -187,7 +187,9 @@ def page_sizes(value: object, where: str, *, sized: bool) -> Iterator[tuple[str,
 
 
 def longest_list(value: object) -> int:
-    """The length of the longest list in the value of an argument, at any depth. Lists in a list count with all of their items together."""
+    """Return the length of the longest list in the value of an argument, at any depth. Lists in a list count with all of their items
+    together.
+    """
     match value:
         case list() | tuple() as items:
             return sum(max(1, longest_list(item)) for item in items)

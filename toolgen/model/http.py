@@ -36,8 +36,9 @@ GATEWAY_HEADERS = frozenset(
         "x-forwarded-proto",
     }
 )
-"""In lower case: what frames and routes a message (RFC 9110 section 7.6.1, RFC 9112), says who asks or what is done, or is decided by the
-body."""
+"""Gateway headers in lower case: framing and routing (RFC 9110 section 7.6.1, RFC 9112), identity and overrides, and headers determined
+by the body.
+"""
 
 _NAMES = NameSet(GATEWAY_HEADERS)
 

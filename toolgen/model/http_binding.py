@@ -25,8 +25,8 @@ class HttpParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     allow_reserved: bool = False
     content_type: str | None = None  # set when the parameter has `content` instead of a style
     required: bool = False
-    nested: tuple[str, ...] = ()  # the styles of arrays within the array, from the outermost on (2.0, Items Object)
-    parts: dict[str, HttpPart] = {}  # by property, where the whole query string is a form
+    nested: tuple[str, ...] = ()  # styles of nested arrays, the outermost first (2.0, Items Object)
+    parts: dict[str, HttpPart] = {}  # by property, if the complete query string is a form
 
 
 class HttpPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,21 +36,21 @@ class HttpPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     style: str | None = None
     explode: bool | None = None
     allow_reserved: bool = False
-    file: bool = False  # an object with `base64` is sent as the file it holds
+    file: bool = False  # an object with `base64` is sent as its file
     headers: dict[str, str] = {}
     nested: tuple[str, ...] = ()  # as in `HttpParameter`
 
 
 class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The request body: one argument (`argument`), or an object whose properties are arguments (`properties`: argument -> property)."""
+    """Request body: one argument (`argument`), or an object whose properties are arguments (`properties`: argument -> property)."""
 
     media_type: str
     argument: str | None = None
     properties: dict[str, str] = {}
     required: bool = False
     parts: dict[str, HttpPart] = {}  # by property, for forms and multipart
-    others: HttpPart | None = None  # for the properties of a form that its schema does not name
-    file: bool = False  # the whole body is one file
+    others: HttpPart | None = None  # for properties without a name in the schema of a form
+    file: bool = False  # the complete body is one file
 
 
 class HttpKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,10 +72,11 @@ class HttpConstant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="http"):
-    """An HTTP request. `security` is OpenAPI's OR of ANDs of scheme names; `[]` means none is needed, `[[]]` that it is optional.
+    """HTTP request. `security` is OpenAPI's list of alternatives (OR) of scheme names (AND); `[]` means none is needed, `[[]]` that it is
+    optional.
 
-    `scopes`, if there are any, are the same alternatives as they are written, each scheme with its scopes. `help_url` is the
-    documentation of the operation. `arguments` are as of every binding: the own name of each argument that is listed under another.
+    `scopes`, if there are any, are the same alternatives, each scheme with its scopes. `help_url` is the documentation of the operation.
+    `arguments` are as of every binding: the own name of each argument that is listed under another.
     """
 
     method: str
@@ -101,7 +102,7 @@ class HttpBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind"
 
     @property
     def key_form(self) -> str:
-        """Form of the key that the system knows a repeated request by."""
+        """Form of the idempotency key for the system."""
         return self.key.form if isinstance(self.key, HttpKey) else ""
 
     @property

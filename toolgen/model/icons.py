@@ -15,7 +15,7 @@ MAX_ICON_LENGTH: Final = 65_536
 _MAX_ICONS: Final = 8
 _MAX_TEXT_LENGTH: Final = 100
 _MAX_URL_LENGTH: Final = 2048
-# Pictures that a client draws without running anything: SVG may hold scripts.
+# Pictures that a client draws without running code: SVG may contain scripts.
 _PICTURE = re.compile(r"data:image/(?:png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+={0,2}\Z")
 _PRINTED = re.compile(r"[\x21-\x7e]+\Z")
 _THEMES: Final = frozenset({"light", "dark"})
@@ -34,12 +34,12 @@ def is_web_address(text: str) -> bool:
 
 
 def is_icon_source(text: str) -> bool:
-    """Return True if a text is where an icon is: an https URL, or a `data:` URL of a PNG, JPEG, WebP or GIF."""
+    """Return True if a text is a valid source of an icon: an https URL, or a `data:` URL of a PNG, JPEG, WebP or GIF."""
     return len(text) <= MAX_ICON_LENGTH and (is_web_address(text) or _PICTURE.match(text) is not None)
 
 
 def icons_in(listed: object) -> tuple[dict[str, Any], ...]:
-    """The icons of a list that can be passed on, each with the members that MCP has for it; none of what is no list."""
+    """Return the icons of a list that can be passed on, each with MCP's members; none if it is not a list."""
     if not isinstance(listed, list | tuple):
         return ()
     found = (_icon(one) for one in islice(listed, _MAX_ICONS) if isinstance(one, dict))

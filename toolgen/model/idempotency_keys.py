@@ -1,4 +1,4 @@
-"""Idempotency keys as the systems behind tools know them."""
+"""Idempotency keys in the form that systems behind tools accept."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from toolgen.model.tool import Binding
 __all__ = ["NO_KEY_HEADER", "written"]
 
 NO_KEY_HEADER = "never"
-"""What toolgen.yaml says in place of a header's name where a source is given no idempotency keys."""
+"""Value in toolgen.yaml in place of a header's name for a source without idempotency keys."""
 
 
 def written(binding: Binding, text: str) -> str:
-    """A key as the system of a tool knows it: the text itself, or a UUID that is made of it and always the same."""
+    """Return a key in the form for the system of a tool: the text itself, or a UUID derived from it."""
     if binding.key_form == "uuid":
         return str(uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4))
     return text

@@ -1,4 +1,4 @@
-"""Texts that are instructions to the model that reads them, and not descriptions for a reader (prompt injection, tool poisoning)."""
+"""Detection of instructions to a model in texts that should be descriptions (prompt injection, tool poisoning)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toolgen.model.prompt_injection import INVISIBLE, visible
 
 __all__ = ["order_in"]
 
-_TERMINAL = re.compile(r"\x1b\[[0-9;?]{0,20}[@-~]")  # what colours a text, or moves the cursor (ECMA-48, CSI)
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]{0,20}[@-~]")  # sequences that set colours or move the cursor (ECMA-48, CSI)
 _ORDERS = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
@@ -32,7 +32,7 @@ _ORDERS = tuple(
 
 
 def order_in(text: str) -> str:
-    """The first part of a text that orders its reader about, "" where none does; what nobody sees may stand within its words."""
+    """Return the first part of a text that instructs its reader, "" if there is none. Invisible characters within its words are ignored."""
     return next(
         (found[0] for form in _readings(text) for pattern in _ORDERS if (found := pattern.search(form))),
         "",

@@ -1,4 +1,4 @@
-"""A manifest: every tool of a build, where it came from, and what could not become one."""
+"""Manifest: every tool of a build, its origin, and the operations without a tool."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Level = str  # error | warning | info
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """Something about a description that a person should know. An `error` cost the operation at `origin` its tool.
+    """Notice about a description for a person. An `error` prevented the tool of the operation at `origin`.
 
     `origin` is a JSON pointer as a fragment (`#/paths/~1pet/get`), a GraphQL coordinate (`Query.pet`) or a table name.
     """
@@ -58,19 +58,18 @@ class SecurityScheme(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     type: str  # apiKey | http | oauth2 | openIdConnect | mutualTLS
     in_: str = msgspec.field(name="in", default="")  # header | query | cookie, for apiKey
-    name: str = ""  # of the header, parameter or cookie, for apiKey
+    name: str = ""  # name of the header, parameter or cookie, for apiKey
     scheme: str = ""  # basic | bearer …, for http
     token_url: str = ""
     scopes: tuple[str, ...] = ()
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Source of tools. `digest` is of the description as read, `settings` of what toolgen.yaml said about the source then.
+    """Source of tools. `digest` is that of the description as read, `settings` that of its settings in toolgen.yaml.
 
-    `definitions` are input types that several tools share (by name), and what tools take whose schemas refer to them (by origin).
-    `parts` are what the schemas of a large source have in common, by digest (`model/stored_schemas.py`). `operations` are the ids that
-    the description gives its operations, by the origin of each tool. `instructions`, `website` and `icons` are what an MCP server says of
-    itself.
+    `definitions` are input types that several tools share (by name), and the input schemas that refer to them (by origin). `parts` are the
+    common parts of the schemas of a large source, by digest (`model/stored_schemas.py`). `operations` are the ids of the description's
+    operations, by the origin of each tool. `instructions`, `website` and `icons` come from an MCP server.
     """
 
     kind: str
@@ -90,7 +89,7 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _StoredTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as its file has it, with the schemas as text: most answers of an API are described as another one is."""
+    """Tool as stored in its file, with the schemas as text, because most answers of an API have equal schemas."""
 
     name: str
     title: str
@@ -131,7 +130,7 @@ class _Names(msgspec.Struct, frozen=True):
 
 
 class BuiltTool(msgspec.Struct, frozen=True):
-    """Tool of an earlier build: its name, the operation that it stands for, and its digest."""
+    """Tool of an earlier build: its name, its operation, and its digest."""
 
     name: str
     source: str = ""
@@ -144,7 +143,7 @@ class _Marks(msgspec.Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """The result of a build. `tools` and `prompts` are keyed by name and `resources` by URI, in that order."""
+    """Result of a build. `tools` and `prompts` are keyed by name and `resources` by URI, in that order."""
 
     digest: str
     sources: Mapping[str, SourceInfo]
@@ -160,12 +159,12 @@ class Manifest(Struct, frozen=True, kw_only=True):
         return bool(self.prompts or self.resources)
 
     def is_read(self, name: str) -> bool:
-        """True for a tool that changes nothing, a prompt and a resource; False also for a tool that there is not."""
+        """Return True for a tool without an effect, a prompt and a resource; False for an unknown tool."""
         tool = self.tools.get(name)
         return name.startswith((PROMPT, RESOURCE)) if tool is None else tool.effect is Effect.READ
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form of `manifest.json`. Schemas in it are those of the tools."""
+        """Return the JSON form of `manifest.json`. Schemas in it are those of the tools."""
         stored = {name: Stored() for name, source in self.sources.items() if source.parts}
         context = {name: [*found.values()] for name, found in self._context() if found}
         return {
@@ -182,7 +181,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 def with_tools(manifest: Manifest, sources: Mapping[str, SourceInfo], tools: Iterable[Tool]) -> Manifest:
-    """A manifest with these sealed tools, of these sources, and the problems of another."""
+    """Return a manifest with these sealed tools, of these sources, and the problems of another."""
     ordered = sorted(tools, key=lambda tool: tool.name)
     infos = {name: sources[name] for name in sorted(sources)}
     return Manifest(
@@ -201,7 +200,7 @@ def assemble(
     problems: Iterable[Problem],
     context: Iterable[Prompt | Resource] = (),
 ) -> Manifest:
-    """Seals the tools, prompts and resources and orders everything, so that the same input always makes the same bytes."""
+    """Seal the tools, prompts and resources and order everything, so that the same input always makes the same bytes."""
     seals = Seals()
     sealed = [seals.seal(tool) for tool in sorted(tools, key=lambda tool: tool.name)]
     infos = {name: sources[name] for name in sorted(sources)}
@@ -227,7 +226,7 @@ def assemble(
 
 
 def tool_names(data: bytes) -> frozenset[str]:
-    """The names of the tools in a manifest file, whose digests nobody looks at; none where it is not one."""
+    """Return the names of the tools in a manifest file, without a check of their digests; none for another file."""
     try:
         return frozenset(tool.name for tool in msgspec.json.decode(data, type=_Names).tools)
     except (msgspec.DecodeError, RecursionError):
@@ -235,7 +234,7 @@ def tool_names(data: bytes) -> frozenset[str]:
 
 
 def built_tools(data: bytes) -> dict[str, BuiltTool]:
-    """The tools in a manifest file by name, whose digests nobody looks at; none where it is not one."""
+    """Return the tools in a manifest file by name, without a check of their digests; none for another file."""
     try:
         return {tool.name: tool for tool in msgspec.json.decode(data, type=_Marks).tools}
     except (msgspec.DecodeError, RecursionError):
@@ -243,9 +242,9 @@ def built_tools(data: bytes) -> dict[str, BuiltTool]:
 
 
 def load(data: bytes, *, where: str) -> Manifest:
-    """Reads a manifest file.
+    """Read a manifest file.
 
-    Raises `ManifestError` when it is not one, when its format is another, or when a digest does not fit its content (edited by hand).
+    Raises `ManifestError` when it is not a manifest, has another format, or when a digest does not fit its content (edited by hand).
     """
     with uncollected():
         return _load(data, where)
@@ -271,7 +270,7 @@ def _load(data: bytes, where: str) -> Manifest:
             KeyError,
             AttributeError,
             TypeError,
-        ):  # what it is stored in parts of is not there, or is something else
+        ):  # a stored part is missing or changed
             fits = False
         if not fits:
             raise ManifestError(f"tool {stored.name} was changed after the build", where=where, suggestion=again)
@@ -295,7 +294,7 @@ def _load(data: bytes, where: str) -> Manifest:
 
 
 def _read(tools: Iterable[_StoredTool]) -> list[Tool]:
-    """The tools with their schemas read, each text once. Raises as `msgspec.json.decode` does."""
+    """Return the tools with their schemas parsed, each text once. Raises as `msgspec.json.decode` does."""
     inputs: dict[bytes, Schema] = {}
     outputs: dict[bytes, Schema | None] = {}
     read = []
@@ -312,7 +311,7 @@ def _read(tools: Iterable[_StoredTool]) -> list[Tool]:
 
 
 def _in_parts(tool: Tool, stored: Stored | None) -> Tool:
-    """The tool as a file has it, without what it has in common with others of its source."""
+    """Return the tool for a file, without the common parts of its source."""
     binding = tool.binding
     if binding.whole:
         return msgspec.structs.replace(tool, input_schema=outline(tool.input_schema))
@@ -323,7 +322,7 @@ def _in_parts(tool: Tool, stored: Stored | None) -> Tool:
 
 
 def _whole(tool: Tool, source: SourceInfo | None, opened: Opened | None) -> Tool:
-    """The tool of a file with its whole schemas, the definitions in them shared between the tools of a source."""
+    """Return the tool of a file with its complete schemas, whose definitions are shared between the tools of a source."""
     if source is None or opened is None:
         return tool
     binding = tool.binding
@@ -342,7 +341,9 @@ def _digest(
     problems: tuple[Problem, ...],
     context: Iterable[Prompt | Resource] = (),
 ) -> str:
-    """Over the sources, the digests of tools, prompts and resources, and the problems: everything in the file, each part read once."""
+    """Return the digest over the sources, the digests of tools, prompts and resources, and the problems: the complete file, each part
+    read once.
+    """
     offered = {
         (f"{PROMPT}{one.name}" if isinstance(one, Prompt) else f"{RESOURCE}{one.uri}"): one.digest for one in context
     }

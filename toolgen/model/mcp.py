@@ -1,4 +1,4 @@
-"""Description of an MCP server's tools as far as callers rely on it: the part that is pinned, and the part compared with the pin."""
+"""Description of an MCP server's tools: the part that is pinned, and the part compared with the pin."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from toolgen.model.mcp_context import ListedContext, ListedPrompt, ListedResourc
 __all__ = ["APP_PART", "URI_HERE", "ListedTool", "ServerTools", "parts_of", "read_listing", "texts_of", "write_listing"]
 
 URI_HERE = "toolgen/uri"
-"""The member of a link's `_meta` with the URI that the gateway reads it by."""
+"""Member of a link's `_meta` with the URI that the gateway reads it by."""
 
 APP_PART = "app"
-"""The part of a tool that counts where its source allows apps."""
+"""Part of a tool that counts if its source allows apps."""
 
 _PARTS: Mapping[str, str] = {
     "title": "title",
@@ -33,9 +33,10 @@ _PARTS: Mapping[str, str] = {
 
 
 class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A tool as its server lists it (MCP, server/tools). Of `_meta` what it says of an app is kept, whatever else there may be reaches no
-    agent and is left out. Icons are
-    pinned with the listing, and are no part of a tool that a call is compared with: agents are given the pinned ones."""
+    """Tool as its server lists it (MCP, server/tools). Of `_meta` only the app is kept; other members are not passed to agents.
+
+    Icons are pinned with the listing, but not compared before a call: agents get the pinned ones.
+    """
 
     name: str
     title: str = ""
@@ -48,9 +49,10 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     meta: Any = msgspec.field(name="_meta", default=None)
 
     def __post_init__(self) -> None:
-        """Icons that cannot be passed on are left out, and are no reason to refuse a list.
+        """Remove invalid icons, which must not invalidate a list.
 
-        Of `execution` only a demand counts; what a tool merely may do as a task says nothing about a plain call of it."""
+        Of `execution` only a requirement counts; optional execution as a task does not affect a plain call.
+        """
         msgspec.structs.force_setattr(self, "icons", icons_in(self.icons))
         app = tool_app(self.meta)
         msgspec.structs.force_setattr(self, "meta", None if app is None else app.meta)
@@ -59,7 +61,7 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
     @property
     def app(self) -> ToolApp | None:
-        """Its app, if it has one."""
+        """Return its app, if it has one."""
         return tool_app(self.meta)
 
     @property
@@ -69,8 +71,9 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
 
 
 class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Server that was found in the MCP registry: `digest` of its entry there, and the package or remote server that is bridged, with the
-    `command` or `url` that it comes to."""
+    """Server found in the MCP registry: `digest` of its entry, and the bridged package or remote server, with the resulting `command` or
+    `url`.
+    """
 
     name: str = ""
     version: str = ""
@@ -84,9 +87,12 @@ class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """All tools of a server, its prompts, resources and templates: their order is nobody's promise. `completes`: it proposes values of
-    arguments. `instructions`, `website_url` and `icons` are what it says of itself, `registered` is where a registry says that it is, and
-    `apps` are the pages of its tools' apps."""
+    """Tools of a server, with its prompts, resources and templates; their order is not guaranteed. `completes`: it proposes values of
+    arguments.
+
+    `instructions`, `website_url` and `icons` come from the server, `registered` is its entry in a registry, and `apps` are the pages of its
+    tools' apps.
+    """
 
     server: str
     version: str
@@ -103,18 +109,18 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
     @property
     def context(self) -> tuple[ListedContext, ...]:
-        """Its prompts, resources and templates."""
+        """Return its prompts, resources and templates."""
         return (*self.prompts, *self.resources, *self.templates)
 
 
 def parts_of(tool: ListedTool) -> dict[str, str]:
-    """The digest of each part of a tool that an agent or a reviewer goes by; raises `CanonicalError`."""
+    """Return the digest of each part of a tool that agents or reviewers rely on; raises `CanonicalError`."""
     found = {said: getattr(tool, field) for field, said in _PARTS.items()}
     return {said: schema_digest(value) for said, value in found.items() if value}
 
 
 def texts_of(tool: ListedTool) -> Iterator[tuple[str, str]]:
-    """Every text of a tool, names of arguments included, with its place in the tool as a JSON pointer; each text once."""
+    """Return every text of a tool, names of arguments included, with its place in the tool as a JSON pointer; each text once."""
     parts = msgspec.to_builtins(tool)
     todo: list[tuple[str, object]] = [(f"/{name}", parts[name]) for name in reversed(parts) if name != "name"]
     known: set[str] = set()

@@ -16,7 +16,7 @@ _MAX_COMPARED_LENGTH = 262_144
 
 
 def blocks_of(content: Json) -> Sequence[Json]:
-    """The blocks of `{"content": […]}`."""
+    """Return the blocks of `{"content": […]}`."""
     blocks = content.get("content") if isinstance(content, Mapping) else None
     if isinstance(blocks, str):  # a redaction of all of them
         return ({"type": "text", "text": blocks},)
@@ -24,7 +24,7 @@ def blocks_of(content: Json) -> Sequence[Json]:
 
 
 def structured_of(content: Json) -> Json:
-    """The structured content beside them; None where there is none."""
+    """Return the structured content beside them; None if there is none."""
     return content.get("structuredContent") if isinstance(content, Mapping) else None
 
 
@@ -35,13 +35,13 @@ def meta_of(content: Json) -> Mapping[str, Json]:
 
 
 def texts_beside(content: Json) -> list[str]:
-    """The texts of a result that repeat no part of its structured content."""
+    """Return the texts of a result that repeat no part of its structured content."""
     texts = [text for block in blocks_of(content) if (text := _text_of(block))]
     structured = structured_of(content)
     if structured is None or not texts:
         return texts
-    said = set(_sayings(structured))
-    return [text for text in texts if text not in said and _saying(text) not in said]
+    said = set(_text_forms(structured))
+    return [text for text in texts if text not in said and _text_form(text) not in said]
 
 
 def _text_of(block: Json) -> str:
@@ -49,28 +49,29 @@ def _text_of(block: Json) -> str:
 
 
 def text_repeats(content: Json) -> bool:
-    """Return True if the blocks of a result repeat its structured content, as MCP asks of servers: as a whole, or member by member. A
-    member may also be another block as it is, such as an image."""
+    """Return True if the blocks of a result repeat its structured content, as MCP recommends to servers: completely, or member by
+    member. A member may also be another block itself, such as an image.
+    """
     blocks = blocks_of(content)
     texts = {_text_of(block) for block in blocks}
     others = {_written(block) for block in blocks if isinstance(block, Mapping) and block.get("type") != "text"}
-    return _is_said(structured_of(content), texts | others | {_saying(text) for text in texts})
+    return _is_repeated(structured_of(content), texts | others | {_text_form(text) for text in texts})
 
 
-def _is_said(value: Json, said: Set[str]) -> bool:
+def _is_repeated(value: Json, said: Set[str]) -> bool:
     if (value if isinstance(value, str) else _written(value)) in said:
         return True
     match value:
         case Mapping() if len(value) == 1:
-            return _is_said(next(iter(value.values())), said)
+            return _is_repeated(next(iter(value.values())), said)
         case list() | tuple() if value:
-            return all(_is_said(item, said) for item in value)
+            return all(_is_repeated(item, said) for item in value)
         case _:
             return False
 
 
 def plain_data(content: Json) -> Json:
-    """The text where there is nothing else, structured content where all text repeats a part of it, and otherwise both, as they came."""
+    """Return the text if there is nothing else, structured content if all text repeats a part of it, and otherwise both unchanged."""
     if isinstance(content, Mapping) and "_meta" in content:
         content = {name: part for name, part in content.items() if name != "_meta"}
     blocks, structured = blocks_of(content), structured_of(content)
@@ -84,7 +85,7 @@ def plain_data(content: Json) -> Json:
     return content if texts_beside(content) else structured
 
 
-def _sayings(value: Json, depth: int = 0) -> Iterator[str]:
+def _text_forms(value: Json, depth: int = 0) -> Iterator[str]:
     """Return the texts that repeat a part of a value: the text of a member, its JSON, or that of an object near the top."""
     if isinstance(value, str):
         yield value
@@ -93,11 +94,11 @@ def _sayings(value: Json, depth: int = 0) -> Iterator[str]:
     if items is None or depth <= _WHOLE_LEVELS:
         yield _written(value)
     for item in items or ():
-        yield from _sayings(item, depth + 1)
+        yield from _text_forms(item, depth + 1)
 
 
-def _saying(text: str) -> str:
-    """A text that is JSON, as `_sayings` writes it."""
+def _text_form(text: str) -> str:
+    """Return a text that is JSON, in the form of `_text_forms`."""
     if len(text) > _MAX_COMPARED_LENGTH:
         return text
     try:

@@ -76,15 +76,16 @@ ListedContext: TypeAlias = ListedPrompt | ListedResource | ListedTemplate
 
 
 def key_of(listed: ListedContext) -> str:
-    """The name of a prompt, and the URI of a resource or template."""
+    """Return the name of a prompt, or the URI of a resource or template."""
     match listed:
         case ListedPrompt(name=key) | ListedResource(uri=key) | ListedTemplate(uri_template=key):
             return key
 
 
 def context_parts(listed: ListedContext) -> dict[str, str]:
-    """The digest of each part that a model or a reviewer goes by; raises `CanonicalError`. What a server says of time in `annotations`
-    changes with the content, and is no part; nor are icons, of which clients are given the pinned ones."""
+    """Return the digest of each part that models or reviewers rely on; raises `CanonicalError`. Times in `annotations` change with the
+    content and are left out, and so are icons, of which clients get the pinned ones.
+    """
     found = msgspec.to_builtins(listed)
     annotations = {name: value for name, value in found.pop("annotations", {}).items() if name != "lastModified"}
     parts = {name: value for name, value in found.items() if name not in {"uri", "uriTemplate", "icons"}}

@@ -1,4 +1,4 @@
-"""Media types of bytes, by how they begin: what a file is called says nothing of what it is."""
+"""Media types of bytes by their first bytes, because a file's name is not reliable."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = [
 ]
 
 INLINE = 1_024
-"""How many bytes may stand as base64 in an answer."""
+"""Maximum bytes of base64 in an answer."""
 SHOWN = 131_072
-"""How many bytes of one answer an agent is shown at once; some 30,000 tokens."""
+"""Maximum bytes of one answer shown to an agent at once; about 30,000 tokens."""
 _SHORTEST = INLINE * 4 // 3
 _WINDOW = _SHORTEST // 3
 PICTURES: Mapping[str, re.Pattern[bytes]] = {
@@ -33,7 +33,7 @@ PICTURES: Mapping[str, re.Pattern[bytes]] = {
     "image/gif": re.compile(rb"GIF8[79]a"),
     "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
 }
-"""How the pictures begin that models read. A provider refuses the whole conversation for one that is not what it is called."""
+"""First bytes of the pictures that models read. A provider refuses the complete conversation for a picture with a wrong type."""
 _OTHERS: Mapping[str, re.Pattern[bytes]] = {
     "application/pdf": re.compile(rb"%PDF-"),
     "application/zip": re.compile(rb"PK(?:\x03\x04|\x05\x06)"),
@@ -49,18 +49,18 @@ _OTHERS: Mapping[str, re.Pattern[bytes]] = {
 _CERTAIN = frozenset({*PICTURES, "application/pdf", "application/zip", "application/gzip"})
 """Types whose bytes always begin as above."""
 _SINGLE = frozenset({*PICTURES, "application/pdf"})
-"""Types of which no other format is made, as documents of offices are archives."""
+"""Types without derived formats, unlike archives, which office documents are."""
 _KINDS: Mapping[str, frozenset[str]] = {
     "text": frozenset(),
-    "image": frozenset({"video/mp4", "application/gzip"}),  # HEIF is made as MPEG-4 is, and SVG may be compressed
+    "image": frozenset({"video/mp4", "application/gzip"}),  # HEIF is based on MPEG-4, and SVG may be compressed
     "audio": frozenset({"audio/mpeg", "audio/ogg", "audio/wav", "video/mp4"}),
     "video": frozenset({"audio/ogg", "video/mp4"}),
 }
-"""Of which known formats those of a kind may be made; others, of any."""
+"""Known formats that types of a kind may have; any format for other types."""
 _UNSAID = frozenset({"", "application/octet-stream"})
 _PLAIN = frozenset({"application/octet-stream", "text/plain"})
 _TEXT_SAMPLE = 4_096
-_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")  # of UTF-16 and UTF-32
+_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")  # byte order marks of UTF-16 and UTF-32
 _WIDE_CHARSET = re.compile(r"charset\s*=\s*\"?(?:utf|ucs|csutf|csucs|iso-10646-ucs)[-_]?(?:16|32|2|4)", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 
@@ -71,7 +71,7 @@ def is_media_type(text: str) -> bool:
 
 
 def picture_type(body: bytes) -> str:
-    """The media type of a picture that models read; "" for all else."""
+    """Return the media type of a picture that models read; "" for all other data."""
     return next((kind for kind, signature in PICTURES.items() if signature.match(body)), "")
 
 
@@ -87,20 +87,22 @@ def agrees(said: str, found: str) -> bool:
 
 
 def settled_type(said: str, found: str) -> str:
-    """The media type of bytes of the type `found`, of which somebody says that they are `said`: that where it agrees and says more."""
+    """Return the media type of bytes of the type `found` with the declared type `said`: the declared one if it agrees and is more
+    specific.
+    """
     kind = said.partition(";")[0].strip().lower()
     return found if kind in _UNSAID or kind == found or not agrees(said, found) else said.lower()
 
 
 def shown_type(body: bytes, media_type: str) -> str:
-    """The media type of a picture or a recording that models take as it is; "" for all else. A picture is what its bytes say."""
+    """Return the media type of a picture or a recording for models; "" for all other data. The bytes decide for a picture."""
     return picture_type(body) or (media_type if media_type.startswith("audio/") and body else "")
 
 
 def media_type_of(body: bytes) -> str:
-    """The media type of bytes: of a known format, `text/plain` for text in UTF-8, and `application/octet-stream` for all else.
+    """Return the media type of bytes: of a known format, `text/plain` for text in UTF-8, and `application/octet-stream` for all other data.
 
-    The beginning is enough: of longer bytes only the first 4 KiB say whether they are text.
+    The beginning is enough: only the first 4 KiB of longer data are tested for text.
     """
     if kind := picture_type(body):
         return kind
@@ -123,26 +125,26 @@ def _is_text(body: bytes) -> bool:
 
 
 def begins_as_text(body: bytes) -> bool:
-    """Return True if the first `SHOWN` bytes are UTF-8 text, so that the whole is read as text, whatever follows."""
+    """Return True if the first `SHOWN` bytes are UTF-8 text, so that all of it is read as text."""
     head = body[:SHOWN]
     if b"\0" in head:
         return False
     try:
         head.decode("utf-8")
-    except UnicodeDecodeError as error:  # of longer bytes the last character may be cut
+    except UnicodeDecodeError as error:  # the last character of longer data may be cut
         return len(body) >= SHOWN and error.start > len(head) - 4 and error.reason == "unexpected end of data"
     return True
 
 
 def is_binary(body: bytes, content_type: str) -> bool:
-    """Return True if bytes are no text in any character set, although `content_type` says so. An unclear case counts as text."""
+    """Return True if bytes are not text in any character set, although `content_type` declares text. An unclear case counts as text."""
     head = body[:_TEXT_SAMPLE]
     if head.isascii():
         return False
     if head.startswith(_BYTE_ORDER_MARKS) or _WIDE_CHARSET.search(content_type):
         return False
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)  # whose last character may be cut
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # its last character may be cut
     except UnicodeDecodeError:
         return b"\0" in head or media_type_of(head) not in _PLAIN
     return False

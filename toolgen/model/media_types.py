@@ -9,12 +9,12 @@ __all__ = ["JSON", "MEDIA_TYPE", "TEXT", "holds_file", "is_html"]
 MEDIA_TYPE = re.compile(
     r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[\w!#$&^.+/-]+|\"[^\"\\\x00-\x1f\x7f]*\"))*\Z", re.ASCII
 )
-"""One media type with its parameters; a range (`image/*`) is none."""
+"""Media type with its parameters; a range (`image/*`) is not one."""
 TEXT = re.compile(
     r"text/.*|application/(?:xml|yaml|x-yaml|javascript|graphql|x-www-form-urlencoded|(?:x-)?ndjson|jsonl|x-jsonlines)"
     r"|.*\+(?:xml|yaml)\Z"
 )
-"""Types, in lower case and without parameters, whose content agents are given as text."""
+"""Types, in lower case and without parameters, whose content agents get as text."""
 JSON = re.compile(r"[^;\s]+/(?:[^;\s]+\+)?json\s*(?:;.*)?\Z", re.IGNORECASE)
 """JSON itself or a type with the suffix `+json` (RFC 6839, section 3.1)."""
 _FILES = frozenset({"audio", "font", "image", "model", "video"})
@@ -26,7 +26,7 @@ def is_html(media_type: str) -> bool:
 
 
 def holds_file(media_type: str) -> bool:
-    """Return True if content of a media type, or of a range of them, is a file for an agent: no JSON, no text, and not any type at all."""
+    """Return True if content of a media type, or of a range of them, is a file for an agent: not JSON, not text, and not `*/*`."""
     name = media_type.partition(";")[0].strip().lower()
     main, _, sub = name.partition("/")
     if main in _FILES:

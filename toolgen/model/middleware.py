@@ -1,4 +1,4 @@
-"""Checks of a project's own around every call: the views that they get, and the changes that they may return.
+"""Checks of a project's own around every call: their views, and the changes that they may return.
 
 They get frozen views without credentials, and return changes; the gateway's own stages decide about these.
 """
@@ -72,8 +72,9 @@ class CallView(Struct, frozen=True, kw_only=True):
 
 
 class ResultView(Struct, frozen=True, kw_only=True):
-    """Outcome of a call: `ok` with data, or `error` with the error; both are redacted. Data is a copy, which only `Change` puts in
-    place of the answer's."""
+    """Outcome of a call: `ok` with data, or `error` with the error; both are redacted. Data is a copy, which only `Change` can put into
+    the answer.
+    """
 
     status: str
     data: Json = None
@@ -97,7 +98,7 @@ class Refuse(Struct, frozen=True, kw_only=True):
 
 
 class _Unchanged:
-    """Stands for data that stays as it is."""
+    """Marker of unchanged data."""
 
     def __repr__(self) -> str:
         return "KEPT"
@@ -131,11 +132,11 @@ class Middleware:
     """
 
     def before(self, call: CallView) -> Before | Awaitable[Before]:
-        """Lets the call on (None), narrows its arguments, or refuses it."""
+        """Permit the call (None), narrow its arguments, or refuse it."""
         return None
 
     def after(self, call: CallView, result: ResultView) -> After | Awaitable[After]:
-        """Lets the result on (None), changes it, or withholds it."""
+        """Pass the result on (None), change it, or withhold it."""
         return None
 
     def shows(self, step: StepView, tool: ToolView) -> bool:
@@ -146,8 +147,8 @@ class Middleware:
 def widening(given: Mapping[str, Json], changes: Mapping[str, Json], bound: Sequence[str] = ()) -> str:
     """Return the argument that changes widen or replace; "" if they only narrow.
 
-    Narrower is: a number nearer to zero, a list without some of its items, and the same of each member of an object. An added argument was
-    not given before. A text must stay equal, and so must a boolean, because no order is known for them.
+    Narrower is: a number nearer to zero, a list without some of its items, and the same for each member of an object. An added argument was
+    not given before. A text must stay equal, and so must a boolean, because they have no order.
     """
     for name, value in changes.items():
         if name in {one.partition(".")[0] for one in bound} or (name in given and not _is_less(given[name], value)):

@@ -10,7 +10,7 @@ SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,19}\Z")
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,47}\Z")
 MAX_NAME_LENGTH = 48
 ADDED = "added"
-"""The source of the tools that a program adds while its gateway runs."""
+"""Source of the tools that a program adds while its gateway runs."""
 META_TOOLS = frozenset(
     {
         "search_tools",
@@ -28,5 +28,5 @@ _SEPARATOR = "__"
 
 
 def join(source: str, local: str) -> str:
-    """`petstore` and `get_pet` make `petstore__get_pet`."""
+    """Return `petstore__get_pet` for `petstore` and `get_pet`."""
     return f"{source}{_SEPARATOR}{local}"

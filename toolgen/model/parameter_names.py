@@ -1,8 +1,8 @@
-"""Names of parameters that may be one to some service: the one notion that every check of names shares.
+"""Equality of names of parameters in any service: the common definition for every check of names.
 
-Services read names loosely, each in its own way. PHP takes ` a.b` and `a[b` for `a_b`, and what follows a bracket for a key below.
-Rack and qs do the same with other brackets, ASP.NET and Spring with dots, CGI with `-` and `_` of headers. Some ignore case, stop at a NUL,
-decode twice or bring Unicode into another form. Two names may be one if any such reading of them is.
+Services read names loosely, each differently. PHP reads ` a.b` and `a[b` as `a_b`, and the text after a bracket as a nested key. Rack and
+qs do the same with other brackets, ASP.NET and Spring with dots, CGI with `-` and `_` of headers. Some ignore case, stop at a NUL, decode
+twice or normalize Unicode. Two names may be equal if any such reading of them is.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from urllib.parse import unquote
 __all__ = ["NameSet", "described_override", "may_be_one", "may_override"]
 
 Keys: TypeAlias = tuple[str, ...]
-"""How a service finds a value: `filter[owner]` is `owner` in `filter`."""
+"""Pattern of nested keys: `filter[owner]` is `owner` in `filter`."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9]+\Z")
 _BRACKETS = re.compile(r"[\[\]]")
 _DIVIDERS = re.compile(r"[\[\].:]")  # Zope has `name:int`
-_BETWEEN_PAIRS = re.compile(r"[&;,=?#]")  # what ends a name, for who splits a query after decoding it
+_BETWEEN_PAIRS = re.compile(r"[&;,=?#]")  # ends of a name for services that split a query after decoding it
 _WIDE_ESCAPE = re.compile(r"%u([0-9A-Fa-f]{4})")
 _DECODINGS = 4
-_MAX_DEPTH = 16  # keys; what is deeper differs from no name that is not as deep
+_MAX_DEPTH = 16  # keys; deeper ones do not distinguish names
 _SHORT = 128
 _OVERRIDES = frozenset({"xhttpmethod", "xhttpmethodoverride", "xmethodoverride", "httpmethodoverride"})
 _MARKED_OVERRIDES = frozenset({"method", "httpmethod", "methodoverride"})
 
 
 class NameSet:
-    """Names, to be asked whether another may be one of them, or stand above or below one: `a` and `a[b]` take each other's place."""
+    """Set of names with a test whether another may equal one of them, or contain or be contained in one: `a` and `a[b]` conflict."""
 
     __slots__ = ("_beginnings", "_whole")
 
@@ -43,14 +43,14 @@ class NameSet:
             self.add(name)
 
     def add(self, name: str) -> None:
-        """Takes in one more."""
+        """Add a name."""
         for keys in _readings(name):
             self._whole.setdefault(keys, name)
             for end in range(1, len(keys) + 1):
                 self._beginnings.setdefault(keys[:end], name)
 
     def find(self, name: str) -> str | None:
-        """The first of the names that this one may be, or None."""
+        """Return the first of the names that this one may equal, or None."""
         for keys in ((name.lower(),),) if _PLAIN.match(name) else _readings(name):
             if keys in self._beginnings:
                 return self._beginnings[keys]
@@ -82,7 +82,7 @@ def may_override(name: str) -> bool:
 def _readings(name: str) -> frozenset[Keys]:
     if _PLAIN.match(name):
         return frozenset({(name.lower(),)})
-    # What agents write is not kept: only short names, of which there are few in the descriptions, are worth it.
+    # Names from agents are not cached: only short names are worth it, of which descriptions have few.
     return _cached(name) if len(name) <= _SHORT else _read(name)
 
 
@@ -94,7 +94,7 @@ _cached = lru_cache(maxsize=4096)(_read)
 
 
 def _texts(name: str) -> Iterator[str]:
-    """The name as it stands and decoded again, each also cut where a reader may stop."""
+    """Return the name as it is and decoded again, each also cut where a reader may stop."""
     text = name
     for _ in range(_DECODINGS):
         for piece in (text, *_BETWEEN_PAIRS.split(text)):
@@ -108,14 +108,14 @@ def _texts(name: str) -> Iterator[str]:
 
 def _keys(text: str) -> Iterator[Keys]:
     for divider in (_BRACKETS, _DIVIDERS):
-        if keys := tuple(key for part in divider.split(text) if (key := _squashed(part))):
+        if keys := tuple(key for part in divider.split(text) if (key := _simplified(part))):
             yield keys[:_MAX_DEPTH]
-    if whole := _squashed(text):
+    if whole := _simplified(text):
         yield (whole,)
 
 
-def _squashed(text: str) -> str:
-    """Letters and digits alone, without case, accents or another form of Unicode; what has none stays as it is."""
+def _simplified(text: str) -> str:
+    """Return letters and digits only, without case, accents or Unicode variants; a text without them is unchanged."""
     if text.isascii():
         kept = "".join(filter(str.isalnum, text)).lower()
     else:

@@ -1,9 +1,9 @@
-"""The one definition of characters that a reader does not see and a model does: for lint, pins, answers and pages.
+"""Definition of characters that are invisible to readers but not to models: for lint, pins, answers and pages.
 
-They are Unicode's Default_Ignorable_Code_Point (Unicode 16, DerivedCoreProperties), controls but tab, line feed and carriage return, the
-separators U+2028 and U+2029, the blank U+2800, what formats hieroglyphs and annotations, and lone surrogates. Some of them are ordinary
-writing in their place: a joiner between the letters of scripts that join, or between emoji; a variation selector behind the one
-character that it varies. Those stay, one at a time; a run of them says something else.
+They are Unicode's Default_Ignorable_Code_Point (Unicode 16, DerivedCoreProperties), controls except tab, line feed and carriage return, the
+separators U+2028 and U+2029, the blank U+2800, format characters of hieroglyphs and annotations, and lone surrogates. Some of them are
+ordinary writing in certain places: a joiner between the letters of joining scripts, or between emoji; a variation selector after the one
+character that it varies. Those stay, one at a time; a run of them is hidden content.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ALL: Final = (
     "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d159"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# Scripts whose letters change their form with what stands beside them: Arabic, Syriac, N'Ko, those of India and South-East Asia, Mongolian.
+# Scripts whose letters change their form with their neighbours: Arabic, Syriac, N'Ko, those of India and South-East Asia, Mongolian.
 _MONGOLIAN: Final = "\u1820-\u18aa"
 _JOINING: Final = (
     "\u0600-\u061b\u061d-\u0dff\u0f00-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af\u1a20-\u1aaf\u1b00-\u1cff\ua800-\uabff\ufb50-\ufdff"
@@ -29,7 +29,7 @@ _EMOJI: Final = (
     "\u3297\u3299\U0001f000-\U0001faff"
 )
 ANY_INVISIBLE: Final = re.compile(f"[{_ALL}]")
-"""Each of them, wherever it stands: for those who show a text to somebody who has to agree to it."""
+"""Invisible characters in any place, for texts shown to a person who must agree."""
 INVISIBLE: Final = re.compile(
     f"[{_ALL}]"
     f"(?<![{_JOINING}][\u200c\u200d](?![{_ALL}]))"
@@ -40,11 +40,11 @@ INVISIBLE: Final = re.compile(
     "(?<![0-9#*]\ufe0f(?=\u20e3))"
     f"(?<![{_MONGOLIAN}][\u180b-\u180d\u180f])"
 )
-"""Each of them that is not ordinary writing where it stands. What is left without them holds none."""
+"""Invisible characters that are not ordinary writing in their place. A text without them contains none."""
 SPELLED: Final = re.compile(r"\\u\{[0-9a-f]{1,6}\}")
-"""One of them as `spelled` writes it."""
+"""Invisible character in the notation of `spelled`."""
 _LINE_ENDS: Final = frozenset("\x85\u2028\u2029")
-_ASCII_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # all of them that are ASCII
+_ASCII_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # all ASCII characters among them
 
 
 def holds_invisible(text: str) -> bool:
@@ -55,7 +55,7 @@ def holds_invisible(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text without them; a separator of lines is a line end."""
+    """Return the text without them; a separator of lines becomes a line end."""
     return INVISIBLE.sub(_seen, text) if holds_invisible(text) else text
 
 
@@ -64,5 +64,5 @@ def _seen(found: re.Match[str]) -> str:
 
 
 def spelled(text: str, pattern: re.Pattern[str] = INVISIBLE) -> str:
-    r"""The text with each of them written out, `\u{200b}`."""
+    r"""Return the text with each of them in an escape notation, `\u{200b}`."""
     return pattern.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)

@@ -1,4 +1,4 @@
-"""Outcome of a call. A call never raises: its outcome is one of five kinds, and the caller gets an `Envelope`."""
+"""Outcome of a call. A call never raises: its outcome has one of five kinds, and the caller gets an `Envelope`."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ __all__ = [
 
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 SUCCESS_FLAGS = frozenset({"success", "succeeded", "successful", "ok"})
-"""What payloads call the Boolean that says whether the service did what it was asked."""
+"""Common names in payloads of the Boolean for success."""
 
 
 class Shape(StrEnum):
-    """Place of the system's answer in the data of a result, as its executor says. Redaction goes by this alone.
+    """Place of the system's answer in the data of a result, set by the executor. Redaction uses only this.
 
     - `WHOLE`: the data is the answer.
-    - `FAULT`: the data is what was said in place of an answer, as problem details are.
-    - `GRAPHQL`: `{"data": answer, "errors": […]}`. A success of this shape is partial: its errors are told beside the answer.
+    - `FAULT`: the data replaces an answer, as problem details do.
+    - `GRAPHQL`: `{"data": answer, "errors": […]}`. A success of this shape is partial: its errors are reported with the answer.
     - `EVENTS`: `{"events": [answer, …], "ended": …, "errors": […]}`.
     - `CONTENT`: `{"content": [block, …], "structuredContent": answer}`, a result of MCP; the text of a block is an answer too.
     - `PARTS`: a list of texts, files and documents, or one of them, each an answer.
-    - `STORED`: a file that its executor has kept, `{"token", "media_type", "size"}`. It is made a reference for its caller.
+    - `STORED`: a file that its executor has stored, `{"token", "media_type", "size"}`. It becomes a reference for its caller.
     """
 
     WHOLE = "whole"
@@ -65,7 +65,7 @@ Outcome: TypeAlias = CallStatus
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An error as data: a stable code (docs/reference/errors.md), a message for the agent, and what to do about it."""
+    """Error as data: a stable code (docs/reference/errors.md), a message for the agent, and a suggestion."""
 
     code: ErrorCode
     message: str
@@ -113,7 +113,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 UNTRIED = Delivery()
-"""Of a call that no executor knows anything of."""
+"""Delivery of a call without an executor."""
 
 
 class More(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,12 +135,12 @@ class More(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
-    """The system answered; `delivery` says how.
+    """Success of the system; `delivery` has the facts.
 
-    `media` has the pictures and recordings that the data names by URI and a model is given as they are (`file_data`).
-    `age_s`: it answered so many seconds ago, to the same question. `cut_at` is the JSONPath at which the rest of a long answer begins, and
-    `cursor_argument` the argument of the tool that takes `next_cursor` then. `row_notes` are as of `Statement`.
-    `unread_fields` is how many fields a default answer of GraphQL leaves out, by type.
+    `media` has the pictures and recordings that the data names by URI and a model gets unchanged (`file_data`). `age_s`: the age of an
+    answer to an earlier, equal question. `cut_at` is the JSONPath at which the rest of a long answer begins, and `cursor_argument` the
+    argument of the tool for `next_cursor` then. `row_notes` are as of `Statement`. `unread_fields` is the number of fields that a default
+    answer of GraphQL omits, by type.
     """
 
     status: ClassVar[Outcome] = "ok"
@@ -166,7 +166,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """The gateway did not let the call through; nothing was sent."""
+    """Refusal by the gateway; nothing was sent."""
 
     status: ClassVar[Outcome] = "refused"
     error: Error
@@ -199,13 +199,12 @@ Result: TypeAlias = Success | Pending | Refused | Failed | Cancelled
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Measurements of one call. `audit_seq` is the sequence number of its outcome entry, `age_s` the age of an answer that was kept.
+    """Measurements of one call. `audit_seq` is the sequence number of its outcome entry, `age_s` the age of a stored answer.
 
-    `partial` are the errors beside an answer that is there in part: `{"message", "path", "code", "count"}`.
-    `dropped` has the arguments that were left out because the tool has none of that name: `argument`, and `nearest` where one is close.
-    `note` is what the people said who agreed to the call. `joined`: the call was made before, by an equal one, and not again. `more` is
-    there where the answer is not all there is. `row_notes` are as of `Statement`: the caller sees a part of the rows of these tables.
-    `unread_fields` are as of `Success`.
+    `partial` are the errors of a partial answer: `{"message", "path", "code", "count"}`. `dropped` has the arguments that were left out
+    because the tool has none of that name: `argument`, and `nearest` if one is similar. `note` is the note of the people who agreed to the
+    call. `joined`: an equal call was made before, and not again. `more` exists if the answer is incomplete. `row_notes` are as of
+    `Statement`: the caller sees only a part of the rows of these tables. `unread_fields` are as of `Success`.
     """
 
     duration_ms: float
@@ -224,12 +223,12 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a call, as REST, the CLI and Python callers get it (docs/reference/answers.md).
+    """Answer to a call for REST, the CLI and Python callers (docs/reference/answers.md).
 
-    `content` is an answer of an MCP server whole, block by block, for agents; programs are given `data`. `parts`: the data is a list of
-    texts, files and documents, or one of them, which agents are given one by one. `cursor_argument` is as of `Success`, for the text that
-    an agent reads, and `empty_status` is the HTTP status of an answer without a body (204 if it came over no HTTP), 0 for others. `media`
-    is as of `Success`. None of these is in the JSON form.
+    `content` is a complete answer of an MCP server, block by block, for agents; programs get `data`. `parts`: the data is a list of texts,
+    files and documents, or one of them, which agents get one by one. `cursor_argument` is as of `Success`, for the agent's text, and
+    `empty_status` is the HTTP status of an answer without a body (204 without HTTP), 0 for others. `media` is as of `Success`. None of
+    these is in the JSON form.
     """
 
     status: Outcome
@@ -262,7 +261,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form; `data` and `error` are left out where there is none."""
+        """Return the JSON form; absent `data` and `error` are left out."""
         built: dict[str, object] = msgspec.to_builtins(self)
         for name in ("content", "cursor_argument", "parts", "empty_status", "media"):
             del built[name]
@@ -270,7 +269,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_in(body: bytes) -> str | None:
-    """Return the text in bytes; None if they are no text."""
+    """Return the text in bytes; None if they are not text."""
     if b"\0" in body:
         return None
     try:
@@ -280,7 +279,7 @@ def text_in(body: bytes) -> str | None:
 
 
 def file_data(body: bytes, media_type: str) -> Json:
-    """A file as data."""
+    """Return a file as data."""
     return {"base64": base64.b64encode(body).decode("ascii"), "media_type": media_type}
 
 

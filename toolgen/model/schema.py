@@ -1,4 +1,4 @@
-"""JSON and JSON Schema as types; a schema is shared between tools, so nobody writes to one."""
+"""Types of JSON and JSON Schema. A schema is shared between tools, so it must not be changed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["Json", "JsonObject", "Schema", "json_type"]
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = Mapping[str, Json]
 Schema: TypeAlias = Mapping[str, Any]
-"""A JSON Schema 2020-12 object: read-only by type, and shared between tools, so treat it as frozen."""
+"""JSON Schema 2020-12 object: read-only by type, and shared between tools, so treat it as frozen."""
 
 
 def json_type(value: object) -> str:
-    """The JSON type of a value; an integral number is an integer."""
+    """Return the JSON type of a value; an integral number is an integer."""
     match value:
         case None:
             return "null"

@@ -12,7 +12,7 @@ from toolgen.core.errors import SecretError
 __all__ = ["MASK", "Secret", "SecretReference", "Unprinted", "parse_reference"]
 
 MASK = "***"
-# Before it, what some headers have before their secret: `token ${env:NAME}`, `session=${env:NAME}`.
+# Optional prefix of some headers before their secret: `token ${env:NAME}`, `session=${env:NAME}`.
 _REFERENCE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,39}[ =])?\$\{(env|file|vault|keyring|aws|gcp|azure):([^}]+)\}\Z")
 _SHAPES = {
     "vault": (re.compile(r"[^/#\s]+(?:/[^/#\s]+)+#[^#]+\Z"), "write it like ${vault:secret/github#token}"),
@@ -30,7 +30,7 @@ _SHAPES = {
 
 
 class Secret:
-    """A value nobody prints by accident: `repr`, `str` and formatting all give `***`; `reveal` gives the value."""
+    """Value protected against accidental printing: `repr`, `str` and formatting give `***`; `reveal` gives the value."""
 
     __slots__ = ("_value",)
 
@@ -38,7 +38,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself; called only where a request is put together."""
+        """Return the value; called only where a request is built."""
         return self._value
 
     def __repr__(self) -> str:
@@ -54,7 +54,7 @@ class Secret:
 
 
 class _Unencodable:
-    """Value that no encoder takes, not even one that writes what it does not know as text."""
+    """Value that every encoder refuses, even one that writes unknown values as text."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class _Unencodable:
     __str__ = __repr__
 
     def __reduce__(self) -> str:
-        return "_UNENCODABLE"  # a copy of a record equals it
+        return "_UNENCODABLE"  # copies of a record are equal
 
 
 _UNENCODABLE = _Unencodable()
@@ -74,7 +74,7 @@ class Unprinted(Struct, frozen=True, kw_only=True):
     """Base class of records that may contain a secret: neither `repr` nor rich, which asks msgspec for the fields, prints any."""
 
     _unencodable: Any = _UNENCODABLE
-    """Makes encoders refuse the record: msgspec would write out its fields."""
+    """Makes encoders refuse the record, because msgspec would write its fields."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(***)"
@@ -84,12 +84,13 @@ class Unprinted(Struct, frozen=True, kw_only=True):
 
 
 class SecretReference(Unprinted, frozen=True):
-    """`${env:NAME}`, `${file:/path}`, `${vault:path#key}`, `${keyring:service/name}`, or `${aws:…}`, `${gcp:…}`, `${azure:…}`; or a literal
-    that somebody wrote all the same."""
+    """Secret reference, such as `${env:NAME}`, `${file:/path}`, `${vault:path#key}`, `${keyring:service/name}`, `${aws:…}`, `${gcp:…}` or
+    `${azure:…}`; or a literal secret despite the advice.
+    """
 
     provider: str  # env | file | vault | keyring | aws | gcp | azure | literal
     locator: str
-    prefix: str = ""  # sent before the value
+    prefix: str = ""  # prefix before the value
 
     def __repr__(self) -> str:
         return (
@@ -103,18 +104,18 @@ class SecretReference(Unprinted, frozen=True):
 
 
 def parse_reference(text: str) -> SecretReference:
-    """Reads a secret as written in a file of ours. Text that is no reference is a literal secret.
+    """Parse a secret in a configuration file. Text other than a reference is a literal secret.
 
-    Raises `SecretError` for `${…}` with a provider this toolgen does not have, or a locator that its provider cannot have.
+    Raises `SecretError` for `${…}` with an unknown provider, or a locator that is invalid for its provider.
     """
     if found := _REFERENCE.match(text):
         shape, suggestion = _SHAPES.get(found[2], (None, ""))
         if shape is not None and not shape.match(found[3]):
-            raise SecretError("is not a secret reference toolgen knows", suggestion=suggestion)
+            raise SecretError("is not a known secret reference", suggestion=suggestion)
         return SecretReference(found[2], found[3], found[1] or "")
     if text.startswith("${"):
         raise SecretError(
-            "is not a secret reference toolgen knows",
+            "is not a known secret reference",
             suggestion="use ${env:NAME}, ${file:/path}, ${vault:path#key}, ${keyring:service/name}, "
             "${aws:name#key}, ${gcp:project/name#key} or ${azure:vault/name#key}",
         )

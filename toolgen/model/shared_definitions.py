@@ -1,9 +1,9 @@
-"""Definitions that the tools of a very large description share: which of them a schema leads to, and a digest of all of those.
+"""Definitions that the tools of a very large description share: the definitions that a schema leads to, and their digest.
 
-Where thousands of schemas lead to one another, a `$defs` of its own for each tool would be most of the description in every tool. So a
-schema has a `Closure` there, a view of what it leads to in the definitions that it has in common with others. What leads where is
-found once for each strongly connected component (R. Tarjan, 1972), and a digest of a component is that of its definitions and of the
-components that it leads to: both take time and memory in the size of the description, however many tools it has.
+If thousands of schemas refer to one another, a separate `$defs` for each tool would contain most of the description. Therefore a schema has
+a `Closure`, a view of its part of the shared definitions. Reachability is computed once for each strongly connected component (R. Tarjan,
+1972), and the digest of a component covers its definitions and the components that it leads to: both take time and memory proportional to
+the description, independent of the number of tools.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from toolgen.model.subschemas import references
 __all__ = ["MAX_OWN_DEFINITIONS", "Closure", "Definitions", "shared_among"]
 
 MAX_OWN_DEFINITIONS = 256
-"""A schema that leads to more of them has a `Closure`."""
+"""Number of definitions from which on a schema has a `Closure`."""
 
 
 class Definitions:
-    """Schemas by name that refer to one another. `visits` counts how often one of them was looked at. `known` is for what others find out
-    about a definition and want to keep.
+    """Schemas by name that refer to one another. `visits` counts visits of definitions. `known` is a cache of derived data for other
+    modules.
 
-    What is added later may refer to what is there, and not the other way round: what a definition leads to is found once.
+    A later definition may refer to earlier ones, but not the reverse: the closure of a definition is computed once.
     """
 
     def __init__(self, schemas: Mapping[str, Schema] | None = None) -> None:
@@ -35,8 +35,8 @@ class Definitions:
         self._uses: dict[str, frozenset[str]] = {}
         self._places: dict[str, int] = {}
         self._names: list[str] = []
-        self._reached: dict[str, int] = {}  # by name, a bit for each place
-        self._components: list[tuple[str, ...]] = []  # each after all that it leads to
+        self._reached: dict[str, int] = {}  # by name, one bit for each position
+        self._components: list[tuple[str, ...]] = []  # each after all that it refers to
         self._cycles: dict[str, int] = {}
         self._digests: dict[str, str] = {}  # by name, of its component
         self._digested = 0
@@ -44,7 +44,7 @@ class Definitions:
             self.add(name, schema, frozenset(references(schema)))
 
     def add(self, name: str, schema: Schema, uses: frozenset[str]) -> None:
-        """Adds a definition; `uses` are the names that it refers to itself."""
+        """Add a definition; `uses` are the names that it refers to directly."""
         self.schemas[name] = schema
         self._uses[name] = uses
 
@@ -62,12 +62,12 @@ class Definitions:
         return found
 
     def cycle(self, name: str) -> int:
-        """The number of definitions that lead to one and back, itself included."""
+        """Return the number of definitions in a cycle with one, itself included."""
         self.reached((name,))
         return self._cycles[name]
 
     def place(self, name: str) -> int:
-        """The bit of a definition's name."""
+        """Return the bit of a definition's name."""
         place = self._places.get(name)
         if place is None:
             place = self._places[name] = len(self._names)
@@ -75,12 +75,14 @@ class Definitions:
         return 1 << place
 
     def named(self, bits: int) -> list[str]:
-        """The names of a set, in their order."""
+        """Return the names of a set, in order."""
         names = self._names
         return sorted(names[place] for place, bit in enumerate(reversed(f"{bits:b}")) if bit == "1")
 
     def digest(self, name: str) -> str:
-        """The digest of a name's component and, through theirs, of all that it leads to. Raises `KeyError` where that is not whole."""
+        """Return the digest of a name's component and, through theirs, of all that it leads to. Raises `KeyError` if a definition is
+        missing.
+        """
         self.reached((name,))
         for members in self._components[self._digested :]:
             inside = set(members)
@@ -93,7 +95,7 @@ class Definitions:
         return self._digests[name]
 
     def _settle(self, start: str) -> None:
-        """Tarjan's strongly connected components, from one name on and without a call for each."""
+        """Compute Tarjan's strongly connected components from one name on, without recursion."""
         order, least = {start: 0}, {start: 0}
         path, work = [start], [(start, iter(self.uses(start)))]
         while work:
@@ -142,7 +144,7 @@ class Closure(Mapping[str, Schema]):
 
     @property
     def digest(self) -> str:
-        """Of all of it. Raises `KeyError` where something in it is not defined."""
+        """Return the digest of all of it. Raises `KeyError` if a definition is missing."""
         return schema_digest(sorted({self.shared.digest(name) for name in self._roots}))
 
     def __getitem__(self, name: str) -> Schema:
@@ -178,7 +180,7 @@ class Closure(Mapping[str, Schema]):
 
 
 def shared_among(schemas: Iterable[Schema]) -> dict[str, Schema]:
-    """All that schemas of one source have in common, in the order of names."""
+    """Return all definitions that schemas of one source share, in the order of names."""
     shared: Definitions | None = None
     bits = 0
     for schema in schemas:

@@ -1,4 +1,4 @@
-"""Shortened descriptions: the first sentence, and the sentences that decide a call (values, defaults, limits, units, conditions)."""
+"""Shortened descriptions: the first sentence, and the sentences needed for a call (values, defaults, limits, units, conditions)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = [
 ]
 
 MAX_DESCRIPTION_LENGTH: Final = 800
-"""Of a tool."""
+"""Maximum length for a tool."""
 MAX_PARAMETER_LENGTH: Final = 160
-"""Of an argument."""
+"""Maximum length for an argument."""
 MAX_NESTED_LENGTH: Final = 100
-"""Of a property inside an argument: a tool can have hundreds of those, and a model reads every one before each call."""
-_GROWTH: Final = 2  # times the limit that a first sentence may have
-_MOST: Final = 3  # times the limit that a text may have with what decides a call
-_LONGEST_LIST: Final = 1_000  # characters of a sentence that lists values, which are nowhere else
+"""Maximum length for a property inside an argument: a tool may have hundreds, and a model reads each before every call."""
+_GROWTH: Final = 2  # factor of the limit for a first sentence
+_MOST: Final = 3  # factor of the limit for a text with sentences needed for a call
+_LONGEST_LIST: Final = 1_000  # characters of a sentence with a list of values that is nowhere else
 
-# Chinese and Japanese write no space behind a sentence, nor between words.
+# Chinese and Japanese write no space after a sentence, nor between words.
 SENTENCE_END: Final = re.compile(
     r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)[.!?…।؟۔][\"”')\]]{0,2}(?=\s|\Z)|[。！？｡]+[」』”）】]*"
 )
@@ -38,7 +38,7 @@ _VALUES = re.compile(
     re.IGNORECASE,
 )
 _EXPLAINED = re.compile(r"\A[^\s:]{1,30}(?: \([^()]*\))?(?:::?| -| –| —| means| indicates| will) ")
-_ENTRY = re.compile(r"(?:\A|; )[^\s:;]{1,30}::? \S")  # of a list such as `in: title, likes; status: open, closed`
+_ENTRY = re.compile(r"(?:\A|; )[^\s:;]{1,30}::? \S")  # a list such as `in: title, likes; status: open, closed`
 _ENTRIES: Final = 3
 _DEFAULT = re.compile(r"\bdefaults?\b|\bif (?:omitted|absent|not (?:set|given|provided|specified))\b", re.IGNORECASE)
 _CONDITION = re.compile(
@@ -57,7 +57,7 @@ _KEPT_WHOLE = re.compile(r"[,;]|\bor\b")
 
 
 def cut(text: str, limit: int) -> str:
-    """The text up to a limit, cut behind a sentence where one ends in its second half, else behind a word and with an ellipsis."""
+    """Return the text up to a limit, cut after a sentence if one ends in its second half, else after a word and with an ellipsis."""
     if len(text) <= limit:
         return text
     head = text[:limit]
@@ -68,7 +68,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def _whole(head: str, following: str) -> str:
-    """A text that was cut off, back to its last word; where no word ends near, to its last character with all its marks."""
+    """Return a cut text back to its last word; if no word ends near, to its last character with all its marks."""
     if following.isspace():
         return head
     words = head.rpartition(" ")[0]
@@ -81,10 +81,10 @@ def _whole(head: str, following: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def shortened(text: str, limit: int, *, values: bool = True, default: bool = True) -> str:
-    """A flattened description within about `limit` characters, which sentences that decide a call may exceed.
+    """Return a flattened description within about `limit` characters, which sentences needed for a call may exceed.
 
-    The first sentence stays, and what follows it up to the limit. Of the rest, sentences stay that list values (unless the schema does:
-    `values` is False), name a default (unless the schema does: `default`), a condition, a bound or a unit.
+    The first sentence stays, and the following ones up to the limit. Of the rest, sentences stay that list values (unless the schema does:
+    `values` is False), state a default (unless the schema does: `default`), a condition, a limit or a unit.
     """
     if len(text) <= limit:
         return text

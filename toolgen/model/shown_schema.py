@@ -1,6 +1,6 @@
-"""A GraphQL tool as agents are shown it: input types within a budget of tokens, and pages with the sizes that the gateway keeps to.
+"""GraphQL tool as agents see it: input types within a budget of tokens, and pages with the gateway's sizes.
 
-The tool itself keeps its whole schema, which every rule and every check of a call goes by.
+The tool itself keeps its complete schema, which every rule and every check of a call uses.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from toolgen.model.tool import Tool
 __all__ = ["MAX_SHOWN", "closure", "is_large", "outline", "shown"]
 
 MAX_SHOWN = 6144
-"""Bytes of an input schema that agents are shown; about 2,000 tokens."""
-_MANY = MAX_SHOWN // 32  # definitions, which take more than can be shown however short they are
-_LEAST = 256  # bytes, below which nothing more is looked at
+"""Bytes of an input schema for agents; about 2,000 tokens."""
+_MANY = MAX_SHOWN // 32  # number of definitions that never fits
+_LEAST = 256  # bytes below which nothing more is examined
 _PREFIX = "#/$defs/"
 _HINT = "Types named in the descriptions of arguments are shown by describe_types."
 
 
 def is_large(schema: Schema) -> bool:
-    """Return True if a schema exceeds the length that agents are shown, and has types that can be left out."""
+    """Return True if a schema exceeds the length for agents, and has types that can be left out."""
     if "$defs" not in schema:
         return False
     if len(schema.get("$defs", ())) > _MANY:
@@ -33,7 +33,7 @@ def is_large(schema: Schema) -> bool:
 
 
 def shown(tool: Tool) -> Tool:
-    """The tool with the schema that agents are shown, under its own digest."""
+    """Return the tool with the schema for agents, under its own digest."""
     if not tool.selects_fields:
         return tool
     schema = tool.binding.listed_schema(tool.input_schema)
@@ -43,7 +43,7 @@ def shown(tool: Tool) -> Tool:
 
 
 def outline(schema: Schema, kept: frozenset[str] = frozenset()) -> Schema:
-    """The schema with these definitions alone, and an object by name in place of each of the others."""
+    """Return the schema with only these definitions, and a named object in place of each of the others."""
     definitions = schema.get("$defs", {})
     closed = {name: _closed(definitions[name], definitions, kept) for name in sorted(kept)}
     top = _closed({key: one for key, one in schema.items() if key != "$defs"}, definitions, kept)
@@ -51,7 +51,7 @@ def outline(schema: Schema, kept: frozenset[str] = frozenset()) -> Schema:
 
 
 def closure(schema: Schema, definitions: Mapping[str, Schema]) -> dict[str, Schema]:
-    """The definitions that a schema leads to."""
+    """Return the definitions that a schema leads to."""
     waiting = [*_references(schema)]
     found: dict[str, Schema] = {}
     while waiting:
@@ -63,9 +63,9 @@ def closure(schema: Schema, definitions: Mapping[str, Schema]) -> dict[str, Sche
 
 
 def _shortened(schema: Schema) -> Schema:
-    """The schema with as many of its definitions as there is room for, those near the root first; the rest are objects by name.
+    """Return the schema with as many of its definitions as fit, those near the root first; the rest become named objects.
 
-    What the whole schema takes, this one takes too.
+    It accepts all values of the complete schema.
     """
     definitions: Mapping[str, Schema] = schema["$defs"]
     top = {key: one for key, one in schema.items() if key != "$defs"}
@@ -73,7 +73,7 @@ def _shortened(schema: Schema) -> Schema:
     left = MAX_SHOWN - _size(_closed(top, definitions, frozenset()))
     waiting = [*dict.fromkeys(_references(top))]
     seen = set(waiting)
-    for name in waiting:  # grows while it is walked
+    for name in waiting:  # grows during the iteration
         if left < _LEAST:
             break
         for one in (definitions[name], _plain(definitions[name])):
@@ -93,7 +93,9 @@ def _size(schema: Schema) -> int:
 
 
 def _references(schema: Schema) -> Iterator[str]:
-    """The definitions that a schema refers to. A property may be called `default`, so only what holds schemas is looked into."""
+    """Return the definitions that a schema refers to. Only keywords with schemas are searched, because a property may be called
+    `default`.
+    """
     if "$ref" in schema:
         yield schema["$ref"].removeprefix(_PREFIX)
     for inner in (*schema.get("properties", {}).values(), *schema.get("anyOf", ())):
@@ -103,7 +105,7 @@ def _references(schema: Schema) -> Iterator[str]:
 
 
 def _closed(schema: Schema, definitions: Mapping[str, Schema], kept: frozenset[str]) -> dict[str, Any]:
-    """A schema that refers to the definitions in `kept` alone, with an object by name in place of any other."""
+    """Return a schema that refers only to the definitions in `kept`, with a named object in place of any other."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(_PREFIX)
         if name in kept:
@@ -118,7 +120,7 @@ def _closed(schema: Schema, definitions: Mapping[str, Schema], kept: frozenset[s
         case [{"$ref": str() as reference}, {"type": "null"}] if reference.removeprefix(_PREFIX) not in kept:
             del built["anyOf"]
             inner = _closed({"$ref": reference}, definitions, kept)
-            # The type's name tells more than a sentence about the argument: it is what can be asked for.
+            # The type's name is more useful than a sentence about the argument, because describe_types accepts it.
             return {**built, "type": [inner["type"], "null"], "description": inner["description"]}
         case list() as alternatives:
             built["anyOf"] = [_closed(one, definitions, kept) for one in alternatives]
@@ -126,7 +128,7 @@ def _closed(schema: Schema, definitions: Mapping[str, Schema], kept: frozenset[s
 
 
 def _plain(schema: Schema) -> Schema:
-    """An input object without what is said of its members."""
+    """Return an input object without descriptions of its members."""
     properties = {
         name: {key: value for key, value in one.items() if key not in {"description", "deprecated"}}
         for name, one in schema.get("properties", {}).items()

@@ -1,4 +1,4 @@
-"""Access of a principal to a database: the tables and columns, the row filters and the bounds of an answer."""
+"""Access of a principal to a database: the tables and columns, the row filters and the limits of an answer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class TableScope(Struct, frozen=True, kw_only=True):
 
     `masks` has the expressions that statements read in place of a column's values, wherever the column is used. `writes` has the kinds of
     statement that may change the table (insert, update, delete), and `writable` the columns they may set; None means every granted one.
-    `cascades`: they may also set off triggers, rules and actions of foreign keys. `row_note` is a note for callers about rows that they
-    cannot see, beside every answer that was read from the table; "" for no note.
-    `samples` sets which values the description of the table shows, `unsampled` the columns of which it shows none.
+    `cascades`: they may also start triggers, rules and actions of foreign keys. `row_note` is a note for callers about hidden rows, with
+    every answer from the table; "" for no note. `samples` sets the form of values in the table's description, `unsampled` the columns
+    without samples.
     """
 
     columns: tuple[str, ...] | None = None
@@ -32,10 +32,10 @@ class TableScope(Struct, frozen=True, kw_only=True):
 
 
 class SqlScope(Struct, frozen=True, kw_only=True, eq=False):
-    """The tables a principal may read and how much of an answer it is given; sizes are bytes. Compared by identity, as caches need it.
+    """Readable tables of a principal, and limits of an answer; sizes are bytes. Compared by identity, as caches need it.
 
-    `tables` is keyed by the table's name as the database spells it, `schema.table` outside the default schema. `functions` are added to
-    the curated list of the dialect. `max_changes` is how many rows one statement may change. `compared` says what the
+    `tables` is keyed by the table's name as the database spells it, `schema.table` outside the default schema. `functions` are added to the
+    curated list of the dialect. `max_changes` is the maximum number of rows changed by one statement. `compared` are the kinds that
     attributes in row filters are compared with (connectors/sql/guard/scope.py).
     """
 

@@ -1,4 +1,4 @@
-"""Section `sql:` of a policy: its keys, and who reads it."""
+"""Section `sql:` of a policy: its keys, and the protocol of its reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 
 
 class RowsShape(msgspec.Struct, forbid_unknown_fields=True):
-    """Rows of a table that may be seen, and what callers are told of it."""
+    """Visible rows of a table, and the note about the others for callers."""
 
     where: Annotated[str, msgspec.Meta(min_length=1)] | msgspec.UnsetType = msgspec.UNSET
     note: Annotated[str, msgspec.Meta(max_length=300)] = ""
@@ -48,9 +48,9 @@ class SqlShape(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DatabaseSection(Protocol):
-    """Reader of the section, which the connector of databases brings.
+    """Reader of the section, implemented by the connector of databases.
 
-    A protocol, because the connector of SQL implements it, which the policy must not import.
+    A protocol, because the SQL connector implements it, which the policy must not import.
     """
 
     def read(self, document: YamlDocument, source: str, database: Database) -> SqlScope:
@@ -58,11 +58,11 @@ class DatabaseSection(Protocol):
         ...
 
     def row_attributes(self, scope: SqlScope) -> Iterable[str]:
-        """Return the attributes of principals that row filters take values from."""
+        """Return the attributes of principals that row filters use."""
         ...
 
     def masked(
         self, scope: SqlScope, database: Database, masks: Mapping[str, str], sensitive: Sequence[str | None]
     ) -> SqlScope:
-        """Return a scope with columns masked, by their names without case, and no sensitive ones sampled; None stands for all columns."""
+        """Return a scope with columns masked, by their names without case, and no sensitive ones sampled; None means all columns."""
         ...

@@ -1,8 +1,8 @@
-"""Stored schemas of a source whose tools have so much in common that a file with all of it in each would be too large.
+"""Stored schemas of a source whose tools share so many definitions that a file with all of them in each would be too large.
 
-In place of a `$defs` stands the text `definitions`, for what a schema leads to among the definitions of its source, or a key of the
-source's `parts`. There are each `$defs`, with a key in place of every definition, and each definition, under the digest of it. What is
-read back is what was written, and is shared between the tools again.
+In place of a `$defs` there is the text `definitions`, for a schema's part of the definitions of its source, or a key of the source's
+`parts`. These contain each `$defs`, with a key in place of every definition, and each definition, by its digest. Reading restores the
+written schemas, shared between the tools again.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["ALL", "MAX_REPEATED", "Opened", "Stored", "complete", "unshared"]
 
 ALL = "definitions"
 MAX_REPEATED = 32 * 1024 * 1024
-"""Bytes of `$defs` in the tools of a source, of which more are stored in parts."""
-_DIGITS = slice(7, 31)  # of `sha256:…`
+"""Bytes of `$defs` in the tools of a source above which they are stored in parts."""
+_DIGITS = slice(7, 31)  # hex digits of `sha256:…`
 
 
 class Stored:
-    """Writes the schemas of one source; `parts` is what it has made of them so far."""
+    """Writer of the schemas of one source; `parts` are the parts so far."""
 
     def __init__(self) -> None:
         self.parts: dict[str, Any] = {}
         self._keys: dict[int, tuple[object, str]] = {}
 
     def of(self, schema: Schema) -> Schema:
-        """The schema as it is stored."""
+        """Return the schema as it is stored."""
         match schema.get("$defs"):
             case Closure():
                 return unshared(schema)
@@ -54,7 +54,7 @@ class Stored:
 
 
 class Opened:
-    """Reads the schemas of one source. Raises `KeyError` for what it has no part for."""
+    """Reader of the schemas of one source. Raises `KeyError` for a missing part."""
 
     def __init__(self, definitions: Mapping[str, Schema], parts: Mapping[str, Any]) -> None:
         self._definitions = definitions
@@ -63,7 +63,7 @@ class Opened:
         self._made: dict[str, Schema] = {}
 
     def of(self, schema: Schema) -> Schema:
-        """The schema that is stored so."""
+        """Return the schema of a stored one."""
         key = schema.get("$defs")
         if not isinstance(key, str):
             return schema
@@ -77,10 +77,10 @@ class Opened:
 
 
 def unshared(schema: Schema) -> Schema:
-    """The schema without what it has in common with others; one that has nothing, as it is."""
+    """Return the schema without its shared parts; unchanged if it has none."""
     return {**schema, "$defs": ALL} if isinstance(schema.get("$defs"), Closure) else schema
 
 
 def complete(schema: Schema) -> Schema:
-    """The schema as plain JSON data, with all that it leads to in a dictionary of its own: megabytes, of the tools of some sources."""
+    """Return the schema as plain JSON data, with all its definitions in a separate dictionary: megabytes for tools of some sources."""
     return {**schema, "$defs": dict(closure)} if isinstance(closure := schema.get("$defs"), Closure) else schema

@@ -1,4 +1,4 @@
-"""Places of a JSON Schema that hold other schemas, and the references in it."""
+"""Places of a JSON Schema that contain other schemas, and the references in it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOLDERS = frozenset({*SCHEMAS, *LISTS, *MAPS})
 
 
 def subschemas(schema: Schema) -> Iterator[tuple[Steps, dict[str, Any]]]:
-    """The schemas directly inside a schema, with the one or two steps that lead to each; boolean ones hold nothing and are left out."""
+    """Yield the schemas directly inside a schema, with the one or two steps that lead to each; boolean ones are left out."""
     for key in SCHEMAS:
         if isinstance(part := schema.get(key), dict):
             yield (key,), part
@@ -44,7 +44,7 @@ def subschemas(schema: Schema) -> Iterator[tuple[Steps, dict[str, Any]]]:
 
 
 def references(schema: Schema) -> set[str]:
-    """The names in `$defs` that a schema refers to itself, not counting what those refer to."""
+    """Return the names in `$defs` that a schema refers to directly."""
     found: set[str] = set()
     todo: list[Any] = [schema]
     while todo:

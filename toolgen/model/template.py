@@ -1,6 +1,7 @@
-"""JSON with paths in it: `{"accuracy": "$.accuracy", "kind": "coarse"}` says how one value is made of another.
+"""JSON templates with paths: `{"accuracy": "$.accuracy", "kind": "coarse"}` derives one value from another.
 
-A text that begins with `$` is a path: `$` is the whole, `$.coords.latitude` and `$.places[0]` are parts. `$$` begins a text with a `$`.
+A text that begins with `$` is a path: `$` is the complete value, `$.coords.latitude` and `$.places[0]` are parts. `$$` begins a text with a
+`$`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["PLACEHOLDER", "Path", "derived", "parse_path", "paths", "rendered"]
 
 Path: TypeAlias = tuple[str | int, ...]
 PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""An argument in a sentence that people read: `{name}`."""
+"""Placeholder of an argument in a sentence for people: `{name}`."""
 _PATH: Final = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]{1,5}\])*\Z")
 _STEP: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[([0-9]+)\]")
 _MAX_REFERENCES: Final = 16
@@ -31,18 +32,18 @@ _ANY: Final[Schema] = {}
 
 
 def parse_path(text: str) -> Path | None:
-    """The steps of a path; None for a text that is none. Raises `ValueError` for one that begins as a path and is none."""
+    """Return the steps of a path; None for other text. Raises `ValueError` for an invalid path."""
     if not text.startswith("$") or text.startswith("$$"):
         return None
     if not _PATH.match(text):
         raise ValueError(
-            f"'{bounded(text, 60)}' is no path like $.name or $.places[0].name (a text with a $ begins with $$)"
+            f"'{bounded(text, 60)}' is not a path like $.name or $.places[0].name (a text with a $ begins with $$)"
         )
     return tuple(name or int(index) for name, index in _STEP.findall(text))
 
 
 def paths(template: Json) -> Iterator[tuple[str, Path]]:
-    """Every path of a template, as text and as steps. Raises as `parse_path` does."""
+    """Yield every path of a template, as text and as steps. Raises as `parse_path` does."""
     match template:
         case str():
             if (path := parse_path(template)) is not None:
@@ -58,7 +59,7 @@ def paths(template: Json) -> Iterator[tuple[str, Path]]:
 
 
 def rendered(template: Json, value: Json) -> Json:
-    """The template with what its paths lead to. A member whose part is not there is left out; in a list, and alone, it is null."""
+    """Return the template with the values of its paths. A member with a missing part is left out; in a list, and alone, it is null."""
     made = _rendered(template, value)
     return None if isinstance(made, _Nothing) else made
 
@@ -91,13 +92,15 @@ def _at(value: Json, path: Path) -> Json | _Nothing:
 
 
 def derived(template: Json, schema: Schema) -> dict[str, Any]:
-    """The schema of what a template makes of values of another schema. Raises `ValueError` for a path to a part that no value has."""
+    """Return the schema of a template's results for values of another schema. Raises `ValueError` for a path to a part that no value
+    has.
+    """
     found = dict(_derived(template, schema)[0])
     return {**found, "$defs": schema["$defs"]} if "$defs" in schema else found
 
 
 def _derived(template: Json, schema: Schema) -> tuple[Schema, bool]:
-    """Its schema, and whether it is always there."""
+    """Return its schema, and True if the value always exists."""
     match template:
         case str() if (path := parse_path(template)) is not None:
             return _schema_at(schema, path, template)
@@ -142,7 +145,7 @@ def _schema_at(schema: Schema, path: Path, text: str) -> tuple[Schema, bool]:
 
 
 def _resolved(schema: Schema, root: Schema) -> Schema:
-    """Behind references within the schema itself; what leads elsewhere, or nowhere, is anything."""
+    """Follow references within the schema; any other reference accepts any value."""
     for _ in range(_MAX_REFERENCES):
         reference = schema.get("$ref")
         if not isinstance(reference, str):

@@ -342,12 +342,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def converses(self) -> bool:
-        """True for a function that asks its caller questions, or tells it of its progress."""
+        """True for a function that asks its caller questions, or reports progress."""
         return isinstance(self.binding, FunctionBinding) and self.binding.converses
 
     @property
     def required_capabilities(self) -> frozenset[str]:
-        """Capabilities that a client of the tool must have; being called as a task is one."""
+        """Capabilities that a client of the tool must have, including calls as a task."""
         return frozenset(self.binding.requires) if isinstance(self.binding, FunctionBinding) else frozenset()
 
     @property
@@ -367,29 +367,29 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def http(self) -> HttpBinding | None:
-        """HTTP request that a call is, of which the binding has the form."""
+        """HTTP request of a call, if the binding has one."""
         return self.binding if isinstance(self.binding, HttpBinding) else None
 
     @property
     def steps(self) -> WorkflowBinding | None:
-        """Calls of other tools that a call is."""
+        """Calls of other tools, if a call consists of them."""
         return self.binding if isinstance(self.binding, WorkflowBinding) else None
 
     @property
     def device_request(self) -> DeviceBinding | None:
-        """Request to a device of the caller that a call is."""
+        """Request to a device of the caller, if a call is one."""
         return self.binding if isinstance(self.binding, DeviceBinding) else None
 
     @property
     def linked_resource(self) -> McpResourceBinding | None:
-        """Reading of a resource of a server that an answer links to."""
+        """Read of a resource of a server that an answer links to, if a call is one."""
         if not isinstance(self.binding, McpBinding):
             return None
         return McpResourceBinding(**msgspec.structs.asdict(self.binding))
 
     @property
     def selects_fields(self) -> bool:
-        """True if a call asks for fields of an object, chosen when it was built or by the caller."""
+        """True if a call selects fields of an object, fixed by the build or chosen by the caller."""
         return isinstance(self.binding, GraphQLBinding)
 
     @property
@@ -399,7 +399,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shows_schema(self) -> bool:
-        """True if a call shows the types that documents of the source may use, and sends nothing."""
+        """True if a call shows the types for documents of the source, and sends nothing."""
         return isinstance(self.binding, GraphQLSchemaBinding)
 
     @property
@@ -409,17 +409,17 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runs_steps(self) -> bool:
-        """True if a call makes calls of other tools, as its binding says."""
+        """True if a call makes calls of other tools, according to its binding."""
         return isinstance(self.binding, WorkflowBinding)
 
     @property
     def runs_on_device(self) -> bool:
-        """True if a call is done by a device of its user."""
+        """True if a device of the user executes the call."""
         return isinstance(self.binding, DeviceBinding)
 
     @property
     def requires_tasks(self) -> bool:
-        """True if a client has to be able to wait for the answer."""
+        """True if a client must be able to wait for the answer."""
         return isinstance(self.binding, FunctionBinding) and "tasks" in self.binding.requires
 
     @property
@@ -429,14 +429,15 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def answers_its_schema(self) -> bool:
-        """True if every answer was held against the output schema by the code that made it."""
+        """True if the code that made an answer has validated it against the output schema."""
         return isinstance(self.binding, FunctionBinding)
 
     @property
     def checks_formats(self) -> bool:
-        """True if arguments must have the format of their schema: those of an HTTP API, unless toolgen.yaml calls its formats loose.
+        """True if arguments must have the format of their schema: those of an HTTP API, unless toolgen.yaml sets `formats: loose`.
 
-        Other systems read dates and the like more freely, and check them themselves: databases, functions, GraphQL scalars, MCP servers.
+        Other systems accept dates and similar values in more forms, and check them themselves: databases, functions, GraphQL scalars, MCP
+        servers.
         """
         return isinstance(self.binding, HttpBinding) and self.binding.formats != "loose"
 
@@ -451,13 +452,13 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seals:
-    """Computes digests of tools. A definition that several of them share is processed once."""
+    """Calculator of the digests of tools. A definition that several of them share is processed once."""
 
     def __init__(self, *, repeated: bool = False) -> None:
-        self._repeated = repeated  # whole schemas too, which the tools of a file share
+        self._repeated = repeated  # complete schemas too, which the tools of a file share
         self._known: dict[int, tuple[object, Canonical]] = {}
         self.sizes: dict[str, int] = {}
-        """By source, how many bytes of definitions its sealed tools have of their own, repeated or not."""
+        """Bytes of own definitions of the sealed tools, by source, repeated ones included."""
 
     def seal(self, tool: Tool) -> Tool:
         """Return the tool with its digest. Raises `KeyError` if its schema refers to a definition that does not exist."""
@@ -465,7 +466,7 @@ class Seals:
         if tool.output_schema is not None:
             content["output_schema"] = self._part(tool.output_schema, tool.source)
         if isinstance(tool.binding, GraphQLBinding) and tool.binding.whole:
-            del content["input_schema"]  # its digest is in the binding
+            del content["input_schema"]  # the binding contains its digest
         else:
             content["input_schema"] = self._part(tool.input_schema, tool.source)
         return msgspec.structs.replace(tool, digest=schema_digest(content))
@@ -473,7 +474,7 @@ class Seals:
     def _part(self, schema: Schema, source: str) -> object:
         match schema.get("$defs"):
             case Closure() as shared:
-                # No `$defs` is a text: of no other schema is this the digest.
+                # No `$defs` is a text, so no other schema has this digest.
                 return {**schema, "$defs": shared.digest}
             case dict() as definitions:
                 written = {name: self._written(one) for name, one in definitions.items()}
@@ -485,7 +486,8 @@ class Seals:
     def _written(self, value: object) -> Canonical:
         known = self._known.get(id(value))
         if known is None:
-            known = self._known[id(value)] = (value, Canonical(value))  # kept, so that nothing else has its id
+            # kept alive, so that no other object has its id
+            known = self._known[id(value)] = (value, Canonical(value))
         return known[1]
 
 
@@ -495,10 +497,10 @@ def seal(tool: Tool) -> Tool:
 
 
 def _fields(tool: Tool) -> dict[str, object]:
-    """All but the digest, as JSON; the schemas as they are."""
+    """Return all fields except the digest, as JSON; the schemas unchanged."""
     content = {name: getattr(tool, name) for name in tool.__struct_fields__ if name != "digest"}
     for name in ("listed_output", "strict_arguments", "exact_schema", "tags", "operation", "icons", "app"):
-        if not content[name]:  # a tool of which nothing is said keeps its digest
+        if not content[name]:  # a tool without the new fields keeps its digest
             del content[name]
     if tool.app is not None:
         content["app"] = msgspec.to_builtins(tool.app)

@@ -1,4 +1,4 @@
-"""Trace context of a request (W3C Trace Context, sections 3.2 and 3.3): as its sender gave it and as it is passed on."""
+"""Trace context of a request (W3C Trace Context, sections 3.2 and 3.3), as received and as passed on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MEMBER = re.compile(
     r"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]\Z"
 )
 _MAX_STATE_LENGTH, _MAX_MEMBERS = 512, 32
-_FLAGS = 0b11  # sampled, and that the trace's id is random; nobody knows what others mean
+_FLAGS = 0b11  # sampled, and random trace id; other flags are undefined
 _NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
 
 
 class Trace(Struct, frozen=True, kw_only=True):
-    """A place in a trace. `parent_id` is the caller's span, "" where there is none; `span_id` is ours, which the next system is told."""
+    """Position in a trace. `parent_id` is the caller's span, "" without one; `span_id` is the gateway's, which the next system receives."""
 
     trace_id: str
     span_id: str
@@ -41,9 +41,9 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 
 def parse_trace(parent: object, state: object = "") -> Trace | None:
-    """The trace that `traceparent` and `tracestate` name, with a new span of ours in it.
+    """Return the trace of `traceparent` and `tracestate`, with a new span of the gateway in it.
 
-    None for what does not fit the grammar: a request is answered all the same, as one that belongs to no trace (section 3.2.2.3).
+    None for invalid headers: the request is handled without a trace (section 3.2.2.3).
     """
     found = _PARENT.match(parent) if isinstance(parent, str) else None
     if found is None:
@@ -61,7 +61,7 @@ def parse_trace(parent: object, state: object = "") -> Trace | None:
 
 
 def _state(text: object) -> str:
-    """The members of a `tracestate` that fits its grammar; "" for any other, which is dropped as a whole (section 3.3.1.1)."""
+    """Return the members of a valid `tracestate`; "" for any other, which is dropped completely (section 3.3.1.1)."""
     if not isinstance(text, str) or len(text) > _MAX_STATE_LENGTH:
         return ""
     members = [member for part in text.split(",") if (member := part.strip(" \t"))]

@@ -1,4 +1,4 @@
-"""Errors of shared state and of the record, as callers are told them: one place, so that every route and every stage says the same."""
+"""Errors of shared state and of the audit log for callers: one module, so that every route and stage gives the same answer."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ from toolgen.model.result import Error
 __all__ = ["RETRY_AFTER_S", "fault_error", "unavailable"]
 
 RETRY_AFTER_S = 1.0
-"""How soon it is worth another try: a connection that is lost is made again after half a second."""
+"""Seconds until a retry is useful: a lost connection is reopened after half a second."""
 
 
 def fault_error(fault: StateError | AuditError, message: str = "") -> Error:
-    """The error for a fault of the state or the record; `message` in place of the general one.
+    """Return the error for a fault of the state or the audit log; `message` replaces the general one.
 
-    Only what may pass by itself is told as unavailable. State that is there and cannot be used (changed, lost, sealed with another key) is
-    a fault of the gateway: trying again does not help.
+    Only a temporary fault is reported as unavailable. Unusable state (changed, lost, encrypted with another key) is a fault of the gateway:
+    a retry does not help.
     """
     match fault:
         case AuditError():
             return Error(
                 code="audit_unavailable",
                 message=message or "the audit log cannot be written or read now, so nothing was changed",
-                suggestion="if this goes on, tell the operator of the gateway, whose log says why",
+                suggestion="if this continues, tell the operator of the gateway, whose log says why",
                 retry_after_s=RETRY_AFTER_S,
             )
         case StateUnavailableError():
-            return unavailable(message or "what the gateway keeps cannot be read or written now")
+            return unavailable(message or "the gateway's state cannot be read or written now")
         case _:
-            return Error(code="internal", message="what is kept of this cannot be used; the operator's log says why")
+            return Error(
+                code="internal", message="the stored state of this is unusable; the operator's log has the reason"
+            )
 
 
 def unavailable(message: str, *, rule: str = "") -> Error:
-    """The error for state that cannot be used now."""
+    """Return the error for state that cannot be used now."""
     return Error(
         code="upstream_unavailable",
         message=message,
-        suggestion="if this goes on, tell the operator of the gateway",
+        suggestion="if this continues, tell the operator of the gateway",
         retry_after_s=RETRY_AFTER_S,
         rule=rule,
     )

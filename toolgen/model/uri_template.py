@@ -23,14 +23,14 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 _ALLOWED = frozenset(_UNRESERVED | set(":/?#[]@!$&'()*+,;=%"))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
-_HOSTS = frozenset({"http", "https", "ws", "wss", "ftp"})  # schemes whose authority is a host, which has no case
-_MARK = "~~"  # around the number of an expression while the text around it is made canonical
+_HOSTS = frozenset({"http", "https", "ws", "wss", "ftp"})  # schemes whose authority is a host, which ignores case
+_MARK = "~~"  # marks the number of an expression while the text around it is normalized
 
 
 def canonical_uri(uri: str) -> str | None:
-    """Return a URI in its only spelling: lower-case scheme, and host of HTTP, only reserved characters percent-encoded.
+    """Return a URI in its canonical spelling: lower-case scheme, and host of HTTP, only reserved characters percent-encoded.
 
-    None if it is no URI, or if its path has dot segments, however they are encoded: rules about URIs and folders would otherwise read it
+    None for an invalid URI, or if its path has dot segments in any encoding: rules about URIs and folders would otherwise read it
     differently.
     """
     if not 0 < len(uri) <= MAX_URI_LENGTH:
@@ -73,26 +73,26 @@ class _TemplatePart(Struct, frozen=True):
 
 
 class UriTemplate(Struct, frozen=True):
-    """URI template: `{name}` stands for one segment, `{+name}` and `{name*}` for several."""
+    """URI template: `{name}` matches one segment, `{+name}` and `{name*}` several."""
 
     text: str
     parts: tuple[_TemplatePart, ...]
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of its variables, in order."""
+        """Return the names of its variables, in order."""
         return tuple(part.variable for part in self.parts if part.variable)
 
     @property
     def literal_length(self) -> int:
-        """Number of fixed characters: of two templates that match, the one with more of them is meant."""
+        """Number of fixed characters: of two templates that match, the one with more of them is used."""
         return sum(len(part.text) for part in self.parts)
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The decoded values of the variables in a canonical URI; None if it does not match.
+        """Return the decoded values of the variables in a canonical URI; None if it does not match.
 
-        A variable of one segment never stands for an encoded slash, a dot segment or a control character. The time is linear in the
-        length of the URI for each part.
+        A variable of one segment never matches an encoded slash, a dot segment or a control character. The time is linear in the length of
+        the URI for each part.
         """
         ends = self._ends(uri)
         if not ends[0][0]:
@@ -135,7 +135,7 @@ class UriTemplate(Struct, frozen=True):
 def parse_template(text: str) -> UriTemplate:
     """Parse a template. Raises `ValueError`, with a message about it, for one with expressions that are not supported."""
     if not 0 < len(text) <= MAX_URI_LENGTH or _SCHEME.match(text) is None:
-        raise ValueError("is no URI: it begins with a scheme, like shop://orders/{id}")
+        raise ValueError("is not a URI: it begins with a scheme, like shop://orders/{id}")
     expressions = _EXPRESSION.findall(text)
     numbers = iter(range(len(expressions)))
     marked = _EXPRESSION.sub(lambda _: f"{_MARK}{next(numbers)}{_MARK}", text)
@@ -143,7 +143,7 @@ def parse_template(text: str) -> UriTemplate:
         raise ValueError("has a brace that is not closed")
     made = canonical_uri(marked)
     if made is None:
-        raise ValueError("has characters or dot segments that no URI has")
+        raise ValueError("has characters or dot segments that are not allowed in a URI")
     pieces = made.split(_MARK)  # literal, number, literal, number … literal
     parts = [
         _variable(expressions[int(piece)]) if number % 2 else _TemplatePart(text=piece)
@@ -154,7 +154,7 @@ def parse_template(text: str) -> UriTemplate:
     if len(names) != len(set(names)):
         raise ValueError("has a variable twice")
     if len(names) > MAX_EXPRESSIONS:
-        raise ValueError(f"has {len(names)} variables, and {MAX_EXPRESSIONS} are the most")
+        raise ValueError(f"has {len(names)} variables, and {MAX_EXPRESSIONS} are the limit")
     if any(one.variable and other.variable for one, other in pairwise(parts)):
         raise ValueError("has two variables with nothing between them")
     return UriTemplate(text, tuple(parts))
@@ -184,7 +184,7 @@ def _value(text: str, *, spans: bool) -> str | None:
 
 
 def glob_pattern(globs: list[str]) -> str:
-    """A regular expression for JSON Schema's `pattern` that matches what one of these globs matches, and nothing else."""
+    """Return a regular expression for JSON Schema's `pattern` that matches exactly the texts of one of these globs."""
     return "^(?:" + "|".join("".join(_expressions(glob)) for glob in globs) + ")$"
 
 
@@ -224,7 +224,7 @@ def _tokens(glob: str) -> Iterator[tuple[str, str]]:
 def overlaps(glob: str, template: UriTemplate) -> bool:
     """Return True if a URI of the template may match the glob."""
     tokens = [*_tokens(glob)]
-    wanted: list[tuple[str, str]] = []  # a literal character, one character of a variable, or any more of them
+    wanted: list[tuple[str, str]] = []  # a literal character, one character of a variable, or any number of them
     for part in template.parts:
         spans = "any" if part.spans else "segment"
         wanted += [("one", spans), ("more", spans)] if part.variable else [("literal", one) for one in part.text]

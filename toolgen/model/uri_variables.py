@@ -1,4 +1,4 @@
-"""Values of URI variables as arguments of a tool: a URI holds texts, and a schema may want numbers and booleans."""
+"""Values of URI variables as arguments of a tool: a URI contains texts, and a schema may require numbers and booleans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_DEPTH = 8
 
 
 def typed_value(value: Json, schema: Schema, name: str) -> Json:
-    """Return the value of a variable in the type that the property `name` of a schema has; the text itself if it is none of that type."""
+    """Return the value of a variable in the type of the property `name` of a schema; the text itself if it does not have that type."""
     if not isinstance(value, str):
         return value
     alternatives = [*_alternatives(_property(schema, name), schema, 0)]
@@ -70,7 +70,7 @@ def _types(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _alternatives(schema: Mapping[str, Any], root: Schema, depth: int) -> Iterator[Mapping[str, Any]]:
-    """Yield the schemas of which a value has to fit one, without references."""
+    """Yield the alternative schemas of a value, without references."""
     if depth > _MAX_DEPTH:
         yield {}
         return

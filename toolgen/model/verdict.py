@@ -13,7 +13,7 @@ __all__ = ["Allow", "Ask", "Consent", "Deny", "Verdict"]
 
 
 class Allow(Struct, frozen=True, kw_only=True):
-    """Nothing this guard knows speaks against the call. A connection that is allowed with a `proxy` is made through it."""
+    """Permission: this guard has no objection to the call. A connection that is allowed with a `proxy` is made through it."""
 
     rule: str
     proxy: EgressProxy | None = None
@@ -29,7 +29,7 @@ class Consent(Struct, frozen=True, kw_only=True):
 
 
 class Ask(Struct, frozen=True, kw_only=True):
-    """The call may go on once people have agreed to exactly it: those of each of `wanted`."""
+    """Permission after people have agreed to exactly this call: the approvals of each of `wanted`."""
 
     rule: str
     reason: str
@@ -42,7 +42,7 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 class Deny(Struct, frozen=True, kw_only=True):
-    """The call does not go on. `code` is one of docs/reference/errors.md; `reason` and `suggestion` are written for the agent."""
+    """Refusal of the call. `code` is one of docs/reference/errors.md; `reason` and `suggestion` are written for the agent."""
 
     rule: str
     reason: str

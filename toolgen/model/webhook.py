@@ -1,4 +1,4 @@
-"""Webhooks as Standard Webhooks 1.0 has them: keys, the signature over id, time and body, and which addresses one may be sent to."""
+"""Webhooks by Standard Webhooks 1.0: keys, the signature over id, time and body, and permitted addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def key_of(secret: str) -> bytes | None:
-    """The key in a secret like `whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw`: `whsec_` and the base64 of 24 to 64 bytes. None for another."""
+    """Return the key in a secret like `whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw`: `whsec_` and the base64 of 24 to 64 bytes. None for
+    another text.
+    """
     if not secret.startswith(_PREFIX):
         return None
     try:
@@ -28,8 +30,9 @@ def key_of(secret: str) -> bytes | None:
 
 
 def signed_headers(webhook_id: str, seconds: float, body: bytes, keys: Sequence[bytes]) -> dict[str, str]:
-    """`webhook-id` and `webhook-timestamp`, and with keys `webhook-signature`: one `v1,BASE64` for each, separated by spaces, so that a
-    receiver that has either accepts it. Each is the HMAC-SHA256 of `ID.TIMESTAMP.BODY`."""
+    """Return `webhook-id` and `webhook-timestamp`, and with keys `webhook-signature`: one `v1,BASE64` for each, separated by spaces, so
+    that a receiver with any of the keys accepts it. Each is the HMAC-SHA256 of `ID.TIMESTAMP.BODY`.
+    """
     at = str(int(seconds))
     headers = {"webhook-id": webhook_id, "webhook-timestamp": at}
     if keys:
@@ -40,16 +43,16 @@ def signed_headers(webhook_id: str, seconds: float, body: bytes, keys: Sequence[
 
 
 def url_fault(url: str) -> str:
-    """Why nothing is sent to an address, "" where something may be. It repeats nothing of it: addresses of webhooks may be secret."""
+    """Return the reason why an address is not allowed, "" if it is. It quotes nothing of it: addresses of webhooks may be secret."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return "is no URL"
     if not host or port == 0 or not url.isascii() or not url.isprintable() or " " in url:
-        return "is no URL like https://hooks.example.com/toolgen"
+        return "is not a URL like https://hooks.example.com/toolgen"
     if parts.username is not None or parts.fragment:
         return "takes no user, password or fragment"
     if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
-        return "must be https; http is taken for 127.0.0.1, [::1] and localhost alone"
+        return "must be https; http is accepted only for 127.0.0.1, [::1] and localhost"
     return ""

@@ -1,4 +1,4 @@
-"""Names that the arguments of a tool have in its HTTP request: those of its description, and those that an object brings itself."""
+"""Names of a tool's arguments in its HTTP request: those of its description, and those inside object values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_WIRE_NAME_DEPTH = 20
 
 
 class Brought(Struct, frozen=True, kw_only=True):
-    """A name that is in an argument's value and goes on the wire as one of its own. `owner` is the argument, or one field of a form."""
+    """Name in an argument's value that becomes a separate name on the wire. `owner` is the argument, or one field of a form."""
 
     argument: str
     owner: str
@@ -26,9 +26,9 @@ class Brought(Struct, frozen=True, kw_only=True):
 
 
 class Spread(Struct, frozen=True, kw_only=True):
-    """An object whose members are names on the wire: as they are or, where it is `deep`, within brackets (`name[member]`).
+    """Object whose members are names on the wire: as they are or, if it is `deep`, within brackets (`name[member]`).
 
-    `name` is the object's own, and "" for a form that is one object. `schema` is what its description says of it.
+    `name` is the object's own, and "" for a form that is one object. `schema` is its described schema.
     """
 
     argument: str
@@ -40,7 +40,7 @@ class Spread(Struct, frozen=True, kw_only=True):
 
 
 def owned(binding: HttpBinding) -> Iterator[tuple[str, str]]:
-    """Every owner with its name on the wire, sent or not: arguments, and the properties that a body is known to have."""
+    """Yield every owner with its name on the wire, sent or not: arguments, and the known properties of a body."""
     for parameter in binding.parameters:
         yield parameter.argument, parameter.name
     for constant in binding.constants or ():
@@ -56,7 +56,7 @@ def is_form(media_type: str | None) -> bool:
 
 
 def spreads(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> Iterator[Spread]:
-    """The objects in the arguments that are spread over a query, a path, a cookie or a form. `schema` is the tool's input schema."""
+    """Yield the objects in the arguments that are spread over a query, a path, a cookie or a form. `schema` is the tool's input schema."""
     for parameter in binding.parameters:
         value = arguments.get(parameter.argument)
         if isinstance(value, (Mapping, list, tuple)):
@@ -72,13 +72,13 @@ def spreads(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> Iter
 
 
 def brought(spread: Spread) -> Iterator[Brought]:
-    """The names on the wire of an object's members."""
+    """Yield the names on the wire of an object's members."""
     for name in _names(spread.name, spread.value, 0) if spread.deep else spread.value:
         yield Brought(argument=spread.argument, owner=spread.owner, name=name)
 
 
 def members(schema: Schema, root: Schema) -> Mapping[str, Schema]:
-    """The properties that a schema names, through references and branches."""
+    """Return the properties that a schema names, through references and branches."""
     found: dict[str, Schema] = {}
     _collect(schema, root, found, 0)
     return found
@@ -99,7 +99,7 @@ def _body(body: HttpBody, arguments: JsonObject, schema: Schema) -> Iterator[Spr
 def _fields(
     argument: str, value: Mapping[str, Json], parts: Mapping[str, HttpPart], schema: Schema, root: Schema
 ) -> Iterator[Spread]:
-    """A form that is one object: its members are fields, and those that have a style may bring further ones."""
+    """Yield the objects of a form that is one object: its members are fields, and those with a style may contribute further ones."""
     yield Spread(argument=argument, owner=argument, name="", value=value, schema=schema, deep=False)
     known = members(schema, root)
     for name, item in value.items():

@@ -16,8 +16,9 @@ __all__ = ["Action", "CodeBinding", "Criterion", "Step", "ToolUse", "WorkflowBin
 
 
 class Criterion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A condition. `context` is the expression whose value a regular expression or a JSONPath is matched with; with `fold`, a simple
-    condition ignores case."""
+    """Condition. `context` is the expression whose value a regular expression or a JSONPath is matched with; with `fold`, a simple
+    condition ignores case.
+    """
 
     condition: str
     type: Literal["simple", "regex", "jsonpath"] = "simple"
@@ -26,7 +27,7 @@ class Criterion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call to a tool. The members of the object that `spread` stands for become arguments too, under the names that `names` has."""
+    """Call to a tool. The members of the object in `spread` become arguments too, under the names in `names`."""
 
     tool: str
     arguments: dict[str, Any] = {}
@@ -69,8 +70,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class WorkflowBinding(
     BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="workflow"
 ):
-    """Calls to other tools, by the name that its file gives the workflow. Steps of one stage are made at the same time, and stages one
-    after the other; `outputs` is what the tool answers with. After `timeout_s` seconds nothing more is begun, and it fails; 0: no limit."""
+    """Calls to other tools, with the workflow's name in its file. Steps of one stage run at the same time, and stages one after the
+    other; `outputs` is the tool's answer. After `timeout_s` seconds no further step starts, and it fails; 0: no limit.
+    """
 
     workflow: str
     stages: tuple[tuple[Step, ...], ...]
@@ -94,8 +96,9 @@ class WorkflowBinding(
 
 
 class CodeBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="code"):
-    """Python that the caller writes, in a sandbox whose only way out is the caller's own tools: for so long, with so much memory, so many
-    calls and so large an answer (bytes)."""
+    """Python that the caller writes, in a sandbox that can only call the caller's own tools, with limits of time, memory, calls and size
+    of the answer (bytes).
+    """
 
     time_s: float
     memory: int

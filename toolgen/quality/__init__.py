@@ -1,1 +1,1 @@
-"""Proofs and criticism of tools: verify, lint, doctor."""
+"""Checks of tools: verify, lint, doctor."""

@@ -182,11 +182,11 @@ GOOD = {
     ("change", "says"),
     [
         ({"request": {"path": "/{other}"}}, "is none of its parameters"),
-        ({"request": {"path": "/x"}}, "id stands nowhere"),
+        ({"request": {"path": "/x"}}, "id does not occur"),
         ({"request": {"path": "x/{id}"}}, "begins with /"),
         ({"request": {"path": "/{id}?a=b"}}, "has no query"),
-        ({"request": {"path": "/{id}/{"}}, "no {argument}"),
-        ({"request": {"path": "/{id}", "method": "FETCH"}}, "is no method"),
+        ({"request": {"path": "/{id}/{"}}, "without an argument"),
+        ({"request": {"path": "/{id}", "method": "FETCH"}}, "is not a method"),
         ({"request": {"path": "/{id}", "query": {"again": "{id}"}}}, "two places"),
         ({"request": {"path": "/a", "query": {"q": "id:{id}"}}}, "nothing beside it"),
         ({"request": {"path": "/{id}", "headers": {"Authorization": "x"}}}, "gateway's own"),
@@ -262,8 +262,8 @@ def test_parameters_that_are_no_schema_are_told_with_the_line_of_their_export(wr
         ("kind: Tool\nentry: a\nsql: b\nexports: [{name: a}]\n", {}, "takes one of them", 3),
         ("kind: Tool\nentri: a\nexports: [{name: a}]\n", {}, "did you mean 'entry'", 2),
         ("kind: [\n", {}, "is not YAML", 2),
-        ("kind: Tool\nexports: [{name: a}]\n", {"prefix": "none"}, "does not go with resource", None),
-        ("kind: Tool\nexports: [{name: a}]\n", {"python": "x"}, "does not go with resource", None),
+        ("kind: Tool\nexports: [{name: a}]\n", {"prefix": "none"}, "is not allowed with resource", None),
+        ("kind: Tool\nexports: [{name: a}]\n", {"python": "x"}, "is not allowed with resource", None),
     ],
 )
 def test_what_is_no_resource_is_an_error_with_file_and_line(
@@ -349,7 +349,7 @@ async def test_a_transform_runs_no_code_and_is_pinned_by_its_text(tmp_path: Path
     built = Gateway.load(path)
     assert built.manifest.tools["own__totals"].effect == "read"
     (told,) = messages(path)
-    assert "no JSONPath" in told
+    assert "not a JSONPath" in told
     assert told.startswith("own.tool.yaml:")
     orders = [{"total": 2, "city": "Bonn"}, {"total": 3.5, "city": "Bonn"}]
     assert (await call(path, "own__totals", {"orders": orders}))["data"] == {"sum": 5.5, "cities": ["Bonn"]}

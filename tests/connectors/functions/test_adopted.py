@@ -151,11 +151,11 @@ def test_one_tool_a_list_or_a_toolkit_are_taken_and_anything_else_is_a_problem(
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("{{python: {{fastmcp: no_name}}}}", "no module and name"),
+        ("{{python: {{fastmcp: no_name}}}}", "not a module and name"),
         ("{{python: {{fastmcp: 'a:b', langchain: 'a:b'}}}}", "one of fastmcp and langchain"),
         ("{{python: {{}}}}", "one of fastmcp and langchain"),
         ("{{python: {{fastmpc: 'a:b'}}}}", "fastmcp"),
-        ("{{python: {{fastmcp: 'a:b.c'}}}}", "no module and name"),
+        ("{{python: {{fastmcp: 'a:b.c'}}}}", "not a module and name"),
     ],
 )
 def test_what_names_no_tools_is_an_error_with_its_line(source: str, says: str, tmp_path: Path) -> None:

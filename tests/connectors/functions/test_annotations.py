@@ -227,7 +227,7 @@ class Held(msgspec.Struct):
             marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic takes Python's own from 3.12 on"),
         ),
         ("x: Struct", "Struct.a"),
-        ("x: Held", "msgspec's and cannot hold or be held by pydantic's"),
+        ("x: Held", "a class of msgspec, which cannot be combined with classes of pydantic"),
         ("x: Annotated[list[Model], msgspec.Meta(max_length=3)]", "no effect beside pydantic's types"),
     ],
 )
@@ -271,14 +271,14 @@ def test_the_build_says_in_which_file_and_line(tmp_path: Path) -> None:
 
 
 ODD = {
-    "x: float = math.nan": "x: what stands there has no JSON form: nan is not a JSON number",
-    "x: float = Field(math.inf)": "x: what stands there has no JSON form: inf is not a JSON number",
-    "x: int = 10**400": "x: what stands there has no JSON form: an integer beyond 300 digits",
+    "x: float = math.nan": "x: a value has no JSON form: nan is not a JSON number",
+    "x: float = Field(math.inf)": "x: a value has no JSON form: inf is not a JSON number",
+    "x: int = 10**400": "x: a value has no JSON form: an integer beyond 300 digits",
     "x: int = object()": "Encoding objects of type object is unsupported",
-    "x: NanModel": "x: what stands there has no JSON form: nan",
-    "x: Annotated[int, Field(json_schema_extra={'a': math.nan})]": "x: what stands there has no JSON form: nan",
-    "x: Annotated[int, Field(examples=[object()])]": "x: what stands there has no JSON form: a object",
-    "x: Annotated[str, 'a\\ud800']": "x: what stands there has no JSON form: a string holds a lone surrogate",
+    "x: NanModel": "x: a value has no JSON form: nan",
+    "x: Annotated[int, Field(json_schema_extra={'a': math.nan})]": "x: a value has no JSON form: nan",
+    "x: Annotated[int, Field(examples=[object()])]": "x: a value has no JSON form: a object",
+    "x: Annotated[str, 'a\\ud800']": "x: a value has no JSON form: a string holds a lone surrogate",
     "x: 'int ['": "its types cannot be read: SyntaxError",
     "x: '1/0'": "its types cannot be read: ZeroDivisionError",
     "x: 'exit(3)'": "its types cannot be read: SystemExit",
@@ -287,8 +287,8 @@ ODD = {
     "x: Callable[[int], int]": "type <class 'collections.abc.Callable'> is not supported",
     "x: ctx | None": "unsupported operand",
     "__x: int": "__x: no argument's name begins with two underscores",
-    "x: int, /": "x has no name that an argument could have",
-    "*x: int": "x has no name that an argument could have",
+    "x: int, /": "x has no name, so it cannot be an argument",
+    "*x: int": "x has no name, so it cannot be an argument",
     "x": "x has no type",
 }
 

@@ -60,12 +60,12 @@ def test_a_template_says_what_the_answer_is(template: Any, answer: Any) -> None:
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("$[", "no JSONPath"),
-        ("$.a | $.b", "no JSONPath"),
+        ("$[", "not a JSONPath"),
+        ("$.a | $.b", "not a JSONPath"),
         ({"$cuont": "$.a"}, "did you mean '\\$count'"),
-        ({"$count": "$.a", "$sum": "$.b"}, "stands alone"),
-        ({"$count": "$.a", "b": 1}, "stands alone"),
-        ({"$count": 3}, "takes one path"),
+        ({"$count": "$.a", "$sum": "$.b"}, "must be the only key"),
+        ({"$count": "$.a", "b": 1}, "must be the only key"),
+        ({"$count": 3}, "with one path"),
         (["$.a"] * 201, "more than 200 paths"),
     ],
 )

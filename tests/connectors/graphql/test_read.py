@@ -329,7 +329,7 @@ def test_a_filter_that_graphql_has_no_meaning_for_is_refused(option: str) -> Non
     "endpoint", ["ftp://h/graphql", "https://", "/graphql", "https://h/#x", "https://h/{a}", "http://[", "http://h:x/"]
 )
 def test_an_endpoint_that_cannot_be_called_is_refused(endpoint: str) -> None:
-    with pytest.raises(ConfigError, match="the endpoint is no"):
+    with pytest.raises(ConfigError, match="the endpoint is not"):
         read(FIXTURES / "edges.graphql", endpoint=endpoint)
 
 

@@ -57,11 +57,11 @@ def test_it_is_part_of_what_was_built(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ({"openapi": "pets.json", "auth": "None"}, "the one word none"),
-        ({"openapi": "pets.json", "auth": ""}, "the one word none"),
-        ({"openapi": "pets.json", "auth": "s3cr3t"}, "the one word none"),
+        ({"openapi": "pets.json", "auth": "None"}, "the word none"),
+        ({"openapi": "pets.json", "auth": ""}, "the word none"),
+        ({"openapi": "pets.json", "auth": "s3cr3t"}, "the word none"),
         ({"openapi": "pets.json", "auth": ["none", {"key": "x"}]}, "got `array`"),
-        ({"graphql": "x.graphql", "auth": "nothing"}, "the one word none"),
+        ({"graphql": "x.graphql", "auth": "nothing"}, "the word none"),
         ({"sql": "postgresql://u:s3cr3t@h/d", "auth": "none"}, "contradicts the password in the location"),
         ({"python": "my.tools", "auth": "none"}, "does not belong to python sources"),
     ],
@@ -90,7 +90,7 @@ def test_it_is_what_leaving_it_out_is_to_other_kinds(tmp_path: Path, source: dic
 def test_it_cannot_stand_beside_a_credential(tmp_path: Path) -> None:
     path = tmp_path / "toolgen.yaml"
     path.write_text("sources:\n  pets:\n    openapi: pets.json\n    auth: none\n    auth: {key: x}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="stands twice"):
+    with pytest.raises(ConfigError, match="occurs twice"):
         load(path)
     path.write_text("sources:\n  pets:\n    openapi: pets.json\n    auth: none\n      key: x\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="is not YAML"):

@@ -176,8 +176,11 @@ BROKEN = [
     (overlay({"target": "$", "remove": "yes"}), "0.overlay.yaml#/actions/0/remove: must be true or false"),
     (overlay({"target": "paths", "update": {}}), "must be a JSONPath that begins with $"),
     (overlay({"target": "", "update": {}}), "must be a JSONPath that begins with $"),
-    (overlay({"target": "$.a[", "update": {}}), "0.overlay.yaml#/actions/0/target: '$.a[' is no JSONPath (RFC 9535)"),
-    (overlay({"target": "$.a | $.b", "update": {}}), "is no JSONPath"),
+    (
+        overlay({"target": "$.a[", "update": {}}),
+        "0.overlay.yaml#/actions/0/target: '$.a[' is not a JSONPath (RFC 9535)",
+    ),
+    (overlay({"target": "$.a | $.b", "update": {}}), "is not a JSONPath"),
     (overlay({"target": 5, "update": {}}), "must be a JSONPath"),
     (overlay("x"), "is not an action"),  # type: ignore[arg-type]
     ("<html>", "is an HTML or XML page"),
@@ -198,7 +201,7 @@ def test_a_broken_overlay_is_one_sentence_that_says_where(tmp_path: Path, text: 
         ("$" + ".a" * 100_000, "longer than 4096 characters"),  # the library's answer is a crash of the process
         ("$" + "[0]" * 1_300, "more than 200 segments"),
         ("$" + ".a" * 201, "more than 200 segments"),
-        ("$[?" + "(" * 2_000 + "@.a" + ")" * 2_000 + "]", "is no JSONPath|nested too deeply"),
+        ("$[?" + "(" * 2_000 + "@.a" + ")" * 2_000 + "]", "is not a JSONPath|nested too deeply"),
         ("$" + "..*" * 4 + "[?@ == 0.5]", "needs more than 50000 steps"),
         ("$..[?count($..[?count($..*) > 9999]) > 9999]", "needs more than 50000 steps"),
     ],

@@ -170,7 +170,7 @@ def test_a_scheme_that_is_not_described_can_be_given(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "no scheme of the document": ({"bearer": "${env:T}"}, "it has security schemes of its own: key"),
+    "no scheme of the document": ({"bearer": "${env:T}"}, "it has its own security schemes: key"),
     "a misspelt scheme": ({"kee": "${env:T}"}, "did you mean 'key'"),
     "another form": ({"key": {"username": "a", "password": "${env:T}"}}, "takes a value"),
 }

@@ -41,18 +41,18 @@ def flow(*steps: str, more: str = "") -> str:
         ("{id: a, call: notes__get_issue, with: {id: $steps.fnd.data.id}}", "there is no step fnd (did you mean 'find'?)"),
         ("{id: a, call: notes__get_issue, with: {id: $steps.find.output.first}}", "a step has no output (did you mean 'outputs'?)"),
         ("{id: a, call: notes__get_issue, with: {id: $steps.find.outputs.frst}}", "step find has no output frst (did you mean 'first'?)"),
-        ("{id: a, call: notes__get_issue, with: {id: $steps.a.data.id}}", "step a is not made before this"),
+        ("{id: a, call: notes__get_issue, with: {id: $steps.a.data.id}}", "step a is not executed before this"),
         ("{id: a, call: notes__get_issue, with: {id: '$.steps.b.data.id'}}", "there is no step b"),
         ("{id: a, call: notes__get_issue, with: {id: $inputs.id}}", "there is no input id"),
-        ("{id: a, call: notes__get_issue, with: {id: $item.id}}", "$item.id is there with for_each alone"),
-        ("{id: a, call: notes__get_issue, with: {id: $data.id}}", "$data.id is there after the call alone"),
-        ("{id: a, call: notes__get_issue, with: {id: $input.id}}", "'$input.id' is no expression"),
+        ("{id: a, call: notes__get_issue, with: {id: $item.id}}", "$item.id exists only with for_each"),
+        ("{id: a, call: notes__get_issue, with: {id: $data.id}}", "$data.id exists only after the call"),
+        ("{id: a, call: notes__get_issue, with: {id: $input.id}}", "'$input.id' is not an expression"),
         ("{id: a, call: notes__get_issue, with: {id: $steps.find.data.items[}}", "is not YAML"),
-        ("{id: a, call: notes__get_issue, with: {id: '$steps.find.data.items[x]'}}", "leads nowhere"),
-        ("{id: a, call: notes__get_issue, with: {id: '$.steps['}}", "is no JSONPath"),
+        ("{id: a, call: notes__get_issue, with: {id: '$steps.find.data.items[x]'}}", "is not a valid path"),
+        ("{id: a, call: notes__get_issue, with: {id: '$.steps['}}", "is not a JSONPath"),
         ("{id: a, call: notes__get_issue, with: {id: 1}, when: '$steps.find.data.total >'}", "a condition lacks a value at its end"),
-        ("{id: a, call: notes__get_issue, with: {id: 1}, when: '$steps.find.data.total = 1'}", "is no condition"),
-        ("{id: a, call: notes__get_issue, with: {id: 1}, expect: [{regex: '(', of: $data}]}", "no regular expression"),
+        ("{id: a, call: notes__get_issue, with: {id: 1}, when: '$steps.find.data.total = 1'}", "is not a condition"),
+        ("{id: a, call: notes__get_issue, with: {id: 1}, expect: [{regex: '(', of: $data}]}", "not a regular expression"),
         ("{id: a, call: notes__get_issue, with: {id: 1}, expect: [{regex: x}]}", "needs the expression"),
         ("{id: a, call: notes__get_issue, with: {id: 1}, for_each: $steps.find.data.items, at_most: 501}", "at_most: takes 1 to 500"),
         ("{id: a, call: notes__get_issue, with: {id: 1}, retry: {attempts: 11}}", "attempts: takes 1 to 10"),
@@ -61,8 +61,8 @@ def flow(*steps: str, more: str = "") -> str:
         ("{id: a, cal: notes__get_issue}", "unknown key 'cal'"),
         ("{id: find, call: notes__get_issue, with: {id: 1}}", "there are two steps find"),
         ("{call: notes__get_issue}", "a step needs an id"),
-        ("{parallel: [{id: a, call: notes__search_issues}, {id: b, call: notes__search_issues, with: {q: $steps.a.data}}]}", "not made"),
-        ("{parallel: [{parallel: []}], id: x}", "parallel: stands alone"),
+        ("{parallel: [{id: a, call: notes__search_issues}, {id: b, call: notes__search_issues, with: {q: $steps.a.data}}]}", "executed"),
+        ("{parallel: [{parallel: []}], id: x}", "parallel: cannot be combined"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, step: str, said: str) -> None:
@@ -111,7 +111,7 @@ def test_workflows_are_nested_as_deep_as_calls_may_be(tmp_path: Path) -> None:
     flows |= {f"w{depth}": {"steps": [{"id": "a", "call": f"flows__w{depth - 1}"}]} for depth in range(1, 7)}
     manifest = built(tmp_path, flows)
     assert [name for name in manifest.tools if name.startswith("flows__")] == [f"flows__w{depth}" for depth in range(5)]
-    assert any("6 workflows are inside of one another" in one.message for one in manifest.problems)
+    assert any("6 workflows are nested" in one.message for one in manifest.problems)
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ async def test_an_endpoint_that_has_nothing_for_a_caller_is_as_one_that_there_is
     [
         ({"endpoints": {"support": {"toolsets": ["suport"]}}}, "did you mean 'support'"),
         ({"endpoints": {"support": {}}}, "toolsets"),
-        ({"endpoints": {"support": {"toolsets": []}}}, "names no toolset"),
+        ({"endpoints": {"support": {"toolsets": []}}}, "has no toolset"),
         ({"endpoints": {"Support": {"toolsets": ["support"]}}}, "lower-case letters"),
         ({"endpoints": {"support": {"toolset": ["support"]}}}, "toolset"),
         ({"mcp": {"name": "a b"}}, "name: takes"),

@@ -451,7 +451,7 @@ async def test_a_grant_that_cannot_be_meant_stops_the_start(tmp_path: Path, toke
     [
         ({"detector": "instructions", "then": "tokenise"}, "has no tokens"),
         ({"detector": "own.Finder", "then": "tokenise"}, "needs the kinds"),
-        ({"detector": "own.Finder", "then": "tokenise", "kinds": ["Code"]}, "is no kind"),
+        ({"detector": "own.Finder", "then": "tokenise", "kinds": ["Code"]}, "is not a kind"),
     ],
 )
 async def test_what_has_no_tokens_stops_the_start(tmp_path: Path, detector: dict[str, Any], message: str) -> None:

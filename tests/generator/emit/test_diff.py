@@ -120,7 +120,7 @@ SCHEMAS = [
     (prop("n", minimum=2), "n has the minimum 2 (before: 1)", True, False),
     (prop("n", minimum=0), "n has the minimum 0 (before: 1)", False, True),
     (prop("n", maximum=9), "n has the maximum 9 (before: 10)", True, False),
-    (prop("n", maximum=...), "n has no maximum any more (before: 10)", False, True),
+    (prop("n", maximum=...), "n no longer has the maximum (before: 10)", False, True),
     (prop("n", exclusiveMinimum=1), "n has the exclusiveMinimum 1 (before: the minimum 1)", True, False),
     (prop("n", exclusiveMinimum=0, minimum=...), "n has the exclusiveMinimum 0 (before: the minimum 1)", False, False),
     (prop("n", exclusiveMinimum=0, minimum=..., type="number"), "n has the exclusiveMinimum 0 (before: the minimum 1)", False, True),
@@ -359,7 +359,7 @@ def test_texts_of_others_cannot_write_to_the_terminal() -> None:
 
 WIRE = [
     ({"in_": "header", "name": "X-Id", "style": "simple", "explode": False},
-     ["breaking: argument `id` is now the header X-Id (before: the query id), and whether it means the same there cannot be told"]),
+     ["breaking: argument `id` is now the header X-Id (before: the query id), and its meaning there is unknown"]),
     ({"content_type": "application/json"},
      ["compatible: argument `id` is now sent as query id, application/json, exploded (before: query id, form, exploded)"]),
     ({"nested": ("csv",)},
@@ -414,11 +414,11 @@ BODIES = [
     (JSON_BODY, msgspec.structs.replace(JSON_BODY, media_type="text/plain"),
      ["compatible: its body is now text/plain (before: application/json)"]),
     (JSON_BODY, HttpBody(media_type="application/json", argument="a"),
-     ["breaking: argument `a` is now the body (before: the body's property a), and whether it means the same there cannot be told",
+     ["breaking: argument `a` is now the body (before: the body's property a), and its meaning there is unknown",
       "breaking: its body is now the argument `a` (before: made of several arguments)"]),
     (JSON_BODY, msgspec.structs.replace(JSON_BODY, properties={"a": "b"}),
      ["breaking: argument `a` is now the body's property b (before: the body's property a), "
-      "and whether it means the same there cannot be told"]),
+      "and its meaning there is unknown"]),
     (JSON_BODY, msgspec.structs.replace(JSON_BODY, required=True), ["breaking: must have a body now"]),
     (msgspec.structs.replace(JSON_BODY, required=True), JSON_BODY, ["compatible: may go without a body now"]),
     (JSON_BODY, msgspec.structs.replace(JSON_BODY, others=HttpPart()),
@@ -508,7 +508,7 @@ def test_a_tool_with_another_digest_always_has_a_change() -> None:
     respelled = {**TOOL.input_schema, "allOf": [{"required": ["id"]}], "$defs": {"Unused": {}}}
     (one,) = compare(manifest(TOOL), manifest(tool(input_schema=respelled))).tools
     assert [(change.level, change.message) for change in one.changes] == [
-        ("compatible", "its schemas are written differently, and say the same")
+        ("compatible", "its schemas are written differently, with the same meaning")
     ]
 
 

@@ -98,7 +98,7 @@ def test_a_tool_that_is_too_large_to_be_listed_whole_is_not_strict() -> None:
     emitted = openai_strict_tool(large)["function"]
     assert isinstance(emitted, dict)
     assert emitted["strict"] is False
-    assert remarks("openai-strict", [large]) == ("pets__set is not strict: #: it is too large to be listed whole",)
+    assert remarks("openai-strict", [large]) == ("pets__set is not strict: #: it is too large for a complete listing",)
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))

@@ -144,7 +144,7 @@ def test_a_disk_that_fails_leaves_the_old_files_whole(
 
 
 def test_a_name_that_is_not_ours_is_a_programming_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is no file of generated/"):
+    with pytest.raises(ValueError, match="is not a file of generated/"):
         write(tmp_path, {"../evil.json": b""})
 
 

@@ -1,4 +1,4 @@
-"""The request templates of a resource -> a Tool for each, bound like an operation of an API, and sent by the same executor."""
+"""Reader of the requests of a tool resource: a Tool for each, bound like an operation of an API, and sent by the same executor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
 
 def read_requests(config: SourceConfig) -> SourceReading:
-    """Raises `DescriptionError` for a file that is no resource; a request that cannot be meant is a problem with its line."""
+    """Read the requests. Raises `DescriptionError` for an invalid resource; an invalid request becomes a problem with its line."""
     resource = read_resource(Path(config.resource), config.name)
     server = config.server or resource.base
     parts = urlsplit(server)
@@ -62,7 +62,7 @@ def read_requests(config: SourceConfig) -> SourceReading:
 
 
 def problem_of(source: str, fault: ExportFault) -> Problem:
-    """An error that costs one export its tool."""
+    """Return an error that prevents the tool of one export."""
     message = f"{fault.where}: {fault.message}; the export has no tool"
     return Problem(level="error", source=source, origin=fault.where, code="bad_export", message=message)
 
@@ -76,13 +76,13 @@ def _tool(config: SourceConfig, export: Export, server: str) -> Tool:
     assert request is not None  # noqa: S101 - the reader has seen to it
     method = request.method.upper()
     if method not in _METHODS and method != "DELETE":
-        raise ValueError(f"request: {request.method[:20]} is no method{nearest(method, [*_METHODS, 'DELETE'])}")
+        raise ValueError(f"request: {request.method[:20]} is not a method{nearest(method, [*_METHODS, 'DELETE'])}")
     schema: dict[str, Any] = {"additionalProperties": False, **dict(export.parameters or {})}
     binding = _Binding(schema.get("properties", {}), frozenset(schema.get("required", [])))
     parameters = [*binding.path(request), *binding.query(request), *binding.headers(request)]
     body = binding.body(request, method)
     if unused := set(schema.get("properties", {})) - binding.used:
-        raise ValueError(f"{min(unused)} stands nowhere in its request")
+        raise ValueError(f"{min(unused)} does not occur in its request")
     return Tool(
         name=join(config.name, export.name),
         title=export.title or export.name.replace("_", " ").capitalize(),
@@ -106,7 +106,7 @@ def _tool(config: SourceConfig, export: Export, server: str) -> Tool:
 
 
 class _Binding:
-    """Destination of each argument. `used` are those that go somewhere."""
+    """Destinations of the arguments. `used` are those with a destination."""
 
     def __init__(self, properties: Mapping[str, Any], required: frozenset[str]) -> None:
         self._properties = properties
@@ -114,15 +114,15 @@ class _Binding:
         self.used: set[str] = set()
 
     def path(self, request: RequestTemplate) -> Iterator[HttpParameter]:
-        """The placeholders of the path, which all have to be given."""
+        """Return the placeholders of the path, which are all required."""
         if not request.path.startswith("/") or "?" in request.path or "#" in request.path:
             raise ValueError("request: path begins with / and has no query")
         if "{" in _PLACEHOLDER.sub("", request.path) or "}" in _PLACEHOLDER.sub("", request.path):
-            raise ValueError("request: path has a brace that is no {argument}")
+            raise ValueError("request: path has a brace without an argument")
         for name in _PLACEHOLDER.findall(request.path):
             self._use(name, scalar=True)
             if name not in self._required:
-                raise ValueError(f"{name} stands in the path, so it must be required")
+                raise ValueError(f"{name} is in the path, so it must be required")
             yield HttpParameter(argument=name, in_="path", name=name, style="simple", explode=False, required=True)
 
     def query(self, request: RequestTemplate) -> Iterator[HttpParameter | HttpConstant]:
@@ -131,14 +131,14 @@ class _Binding:
             yield self._placed("query", "form", name, value)
 
     def headers(self, request: RequestTemplate) -> Iterator[HttpParameter | HttpConstant]:
-        """Headers that are no credential and that the gateway does not set itself."""
+        """Return the headers, without credentials and headers of the gateway."""
         for name, value in request.headers.items():
             if not _TOKEN.match(name) or is_gateway_header(name):
                 raise ValueError(f"headers: {name[:40]} is the gateway's own, or no name of a header")
             yield self._placed("header", "simple", name, value)
 
     def body(self, request: RequestTemplate, method: str) -> HttpBody | None:
-        """JSON: one argument, or an object whose members are arguments."""
+        """Return the JSON body: one argument, or an object with arguments as members."""
         if not request.body:
             return None
         if method in {"GET", "HEAD", "DELETE"}:
@@ -148,7 +148,7 @@ class _Binding:
             return HttpBody(media_type="application/json", argument=name, required=name in self._required)
         members = {self._named(value, f"body {member[:40]}"): member for member, value in request.body.items()}
         if len(members) < len(request.body):
-            raise ValueError("body: one argument stands for two members")
+            raise ValueError("body: one argument is used for two members")
         return HttpBody(
             media_type="application/json", properties=members, required=not self._required.isdisjoint(members)
         )
@@ -158,7 +158,7 @@ class _Binding:
     ) -> HttpParameter | HttpConstant:
         if not isinstance(value, str) or not _PLACEHOLDER.search(value):
             if _CREDENTIAL.search(name) or (isinstance(value, str) and "${" in value):
-                raise ValueError(f"{name[:40]} would be readable in what is built: a credential belongs under auth:")
+                raise ValueError(f"{name[:40]} would be readable in the built files: a credential belongs under auth:")
             fixed = HttpParameter(argument="", in_=place, name=name, style=style, explode=style == "form")
             return HttpConstant(parameter=fixed, value=value)
         argument = self._named(value, f"{place} {name[:40]}")
@@ -182,7 +182,7 @@ class _Binding:
         if name not in self._properties:
             raise ValueError(f"{{{name[:40]}}} is none of its parameters{nearest(name, self._properties)}")
         if name in self.used:
-            raise ValueError(f"{{{name[:40]}}} stands in two places")
+            raise ValueError(f"{{{name[:40]}}} is used in two places")
         if scalar and self._properties[name].get("type") not in _SCALARS:
-            raise ValueError(f"{name} stands in the path, so its type is string, integer, number or boolean")
+            raise ValueError(f"{name} is in the path, so its type is string, integer, number or boolean")
         self.used.add(name)

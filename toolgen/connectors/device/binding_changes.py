@@ -11,16 +11,16 @@ __all__ = ["device_changes"]
 
 
 def device_changes(before: Tool, after: Tool) -> Iterator[BindingChange]:
-    """Yield changes of the method, its parameters, and what becomes of the answer."""
+    """Yield changes of the method, its parameters, and the conversion of the answer."""
     old, new = before.binding, after.binding
     if not isinstance(old, DeviceBinding) or not isinstance(new, DeviceBinding):
         return
     if old.method != new.method:
-        yield breaking("binding", f"now asks a device for {new.method} (before: {old.method})")
+        yield breaking("binding", f"now sends {new.method} to a device (before: {old.method})")
     if old.params != new.params:
-        yield breaking("binding", "its arguments become other parameters")
+        yield breaking("binding", "its arguments are converted to different parameters")
     if (old.result, old.transform) != (new.result, new.transform):
-        yield breaking("binding", "its data is made of a device's result in another way")
+        yield breaking("binding", "the result of a device is converted differently")
     if old.display != new.display:
         yield compatible("display", f"a device shows now: {one_line(new.display)}")
     if old.timeout_s != new.timeout_s:

@@ -1,4 +1,4 @@
-"""Tools that run on the user's device: their file, and the requests that are kept for the device."""
+"""Tools that run on the user's device: their file, and the requests stored for the device."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class DeviceConnector(Connector):
     kind = "device"
     keys = DeviceKeys
     bindings = frozenset({"device"})
-    failure_advice = "a device has the time that timeout: of its file says"
-    auth_refusal = "a device shows its user's own credential when it asks for its requests"
+    failure_advice = "timeout: of its file is the time limit of a device"
+    auth_refusal = "a device uses its user's own credential when it fetches its requests"
     no_proof = "the tool runs on its caller's own device, by the project's own file"
 
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
@@ -38,7 +38,7 @@ class DeviceConnector(Connector):
         return read_device(config)
 
     def make_executor(self, source: SourceSettings, context: ExecutorContext) -> Executor:
-        """Return the executor that keeps requests until a device answers them."""
+        """Return the executor that stores requests until a device answers them."""
         from toolgen.connectors.device.executor import DeviceExecutor  # noqa: PLC0415 - if there is such a source
 
         return DeviceExecutor(context.devices)

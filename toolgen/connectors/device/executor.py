@@ -1,4 +1,4 @@
-"""Calls of tools that run on their caller's own device: the JSON-RPC 2.0 request that is kept for it, until it fetches and answers it."""
+"""Calls of tools that run on their caller's own device: the JSON-RPC 2.0 request is stored until the device fetches and answers it."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ __all__ = ["DeviceExecutor", "DeviceQueue"]
 
 MAX_REQUEST_SIZE = 65_536
 _MAX_VALUE_LENGTH = 300
-_NOBODY = Error(code="internal", message="nobody keeps the requests of devices here, so nothing was asked")
+_NOBODY = Error(code="internal", message="this process has no store for requests of devices; nothing was sent")
 
 
 class DeviceQueue(Protocol):
-    """Store of requests until they are answered or their time is over."""
+    """Store of requests until they are answered or expire."""
 
-    async def keep(self, call: Call, asked: JsonObject, timeout_s: float) -> Error | None:
-        """Keeps the `request` as it is sent, and what to `display`, durably. Why it did not, or None."""
+    async def keep(self, call: Call, request: JsonObject, timeout_s: float) -> Error | None:
+        """Store the `request` as it is sent, and the text to `display`, durably. Return the reason of a failure, or None."""
 
 
 class DeviceExecutor:
-    """Asks nobody itself: a device fetches what is kept for it. Without a `queue` it can only say what would be asked."""
+    """Executor that only stores requests, because a device fetches them. Without a `queue` it can only show previews."""
 
     def __init__(self, queue: DeviceQueue | None = None) -> None:
         self._queue = queue
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
-        """Keeps the request. `deferred` is no failure, and `deliver` makes it a call that waits."""
-        asked = _asked(call)
-        size = len(encode_json(asked))
+        """Store the request. `deferred` is not a failure; `deliver` converts it to a waiting call."""
+        request = _asked(call)
+        size = len(encode_json(request))
         if size > MAX_REQUEST_SIZE:
-            message = f"a device would be sent {size} bytes, and {MAX_REQUEST_SIZE} are the most"
+            message = f"the request to the device has {size} bytes, and {MAX_REQUEST_SIZE} are the limit"
             return Refused(error=Error(code="validation", message=message, suggestion="send less", rule="arguments"))
         if self._queue is None:
             return Refused(error=_NOBODY)
-        fault = await self._queue.keep(call, asked, _binding(call).timeout_s)
+        fault = await self._queue.keep(call, request, _binding(call).timeout_s)
         if fault is not None:
             return Refused(error=fault)
         return Failed(error=deferred(call.id, call.rule))
@@ -54,7 +54,7 @@ class DeviceExecutor:
         return _asked(call)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because no resource is open."""
 
 
 def _asked(call: Call) -> JsonObject:

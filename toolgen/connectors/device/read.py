@@ -1,6 +1,7 @@
-"""A file of device tools -> a Tool for each: the JSON-RPC method that the caller's own device is asked, and what is made of its result.
+"""Reader of a file of device tools: a Tool for each JSON-RPC method that the caller's own device executes, with the conversion of its
+result.
 
-The file is the project's own, so what is no such file fails the build, with its line. What is wrong with one tool costs that tool.
+The file is the project's own, so an invalid file fails the build, with its line. A fault in one tool prevents only that tool.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class _Given(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_device(config: SourceConfig) -> SourceReading:
-    """Reads the file. Raises `DescriptionError` for one that is none, and `ConfigError` for a filter that does not apply to it."""
+    """Read the file. Raises `DescriptionError` for an invalid file, and `ConfigError` for a filter that does not apply to it."""
     data = _data(config)
     shown = Path(config.location).name
     document = parse(_text(data, shown), shown, DescriptionError)
@@ -126,10 +127,10 @@ def _tool(config: SourceConfig, key: str, given: _Given, common: float) -> Tool:
     name = join(config.name, key)
     if not _KEY.match(key) or not TOOL_NAME.match(name):
         raise _DeviceFileError(
-            f"{name[:80]} is no tool's name: small letters, digits and _, at most {MAX_NAME_LENGTH} of them"
+            f"{name[:80]} is not a valid name of a tool: lower-case letters, digits and _, at most {MAX_NAME_LENGTH} of them"
         )
     if not _METHOD.match(given.method):
-        message = f"'{given.method[:60]}' is no method: letters, digits and _ . / : -, and rpc. begins none"
+        message = f"'{given.method[:60]}' is not a valid method: letters, digits and _ . / : -, without the prefix rpc."
         raise _DeviceFileError(message, "method")
     timeout = _seconds(given.timeout) if given.timeout else common
     if timeout is None:
@@ -163,10 +164,10 @@ def _tool(config: SourceConfig, key: str, given: _Given, common: float) -> Tool:
 
 
 def _params(given: _Given, names: tuple[str, ...], shown: set[str]) -> dict[str, Any]:
-    """The parameters as a template; every argument, where the file names none."""
+    """Return the parameters as a template; all arguments if the file has no parameters."""
     if given.params is None:
         if shown:
-            message = f"display: shows {', '.join(sorted(shown))}; write params: too, with what is sent (params: {{}} for nothing)"
+            message = f"display: shows {', '.join(sorted(shown))}; write params: too, with the sent values (params: {{}} for none)"
             raise _DeviceFileError(message, "display")
         return {name: f"$.{name}" for name in names}
     try:
@@ -184,7 +185,7 @@ def _params(given: _Given, names: tuple[str, ...], shown: set[str]) -> dict[str,
 
 
 def _output(given: _Given) -> dict[str, Any] | None:
-    """The schema of what its caller is given; None where the file does not say what the device answers."""
+    """Return the schema of the data for the caller; None if the file does not describe the device's answer."""
     result = given.result
     if result is not None:
         _check_references(result, "result")
@@ -205,7 +206,7 @@ def _placeholders(display: str, names: tuple[str, ...]) -> set[str]:
 
 
 def _check_references(schema: Schema, key: str) -> None:
-    """A schema stands alone: it refers to its own definitions, and to nothing else."""
+    """Check that a schema refers only to its own definitions."""
     todo: list[Json] = [schema]
     while todo:
         value = todo.pop()
@@ -223,14 +224,14 @@ def _check_references(schema: Schema, key: str) -> None:
 def _remarks(config: SourceConfig, document: YamlDocument, key: str, given: _Given) -> Iterator[Problem]:
     """Yield warnings about a valid tool for the person who wrote it."""
     if given.result is None:
-        message = f"{document.where('tools', key)}: it has no result: schema, so whatever the device answers is taken"
+        message = f"{document.where('tools', key)}: it has no result: schema, so any answer of the device is accepted"
         yield _problem(config, "warning", key, "unchecked_result", message)
     if given.params is None:
         return
     used = {path[0] for _, path in paths(given.params)} | set(PLACEHOLDER.findall(given.display))
     unused = [name for name in given.arguments.get("properties", {}) if name not in used]
     if unused:
-        message = f"{document.where('tools', key, 'params')}: nothing is made of the argument {', '.join(unused)}"
+        message = f"{document.where('tools', key, 'params')}: the argument is not used: {', '.join(unused)}"
         yield _problem(config, "warning", key, "unused_argument", message)
 
 
@@ -240,7 +241,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _no_timeout(text: str) -> str:
-    return f"timeout: '{text[:40]}' is no time from 1s to 168h"
+    return f"timeout: '{text[:40]}' is not a time from 1s to 168h"
 
 
 def _problem(config: SourceConfig, level: str, origin: str, code: str, message: str) -> Problem:

@@ -28,11 +28,11 @@ _MAX_TOOLS = 2_000
 def load_adopted(
     framework: Literal["fastmcp", "langchain"], place: str, root: str
 ) -> Mapping[str, FunctionTool | Broken]:
-    """The tools of `module:name`: a server, a tool, a list of tools or a toolkit. Imports the module. Raises `DescriptionError`."""
+    """Return the tools of `module:name`: a server, a tool, a list of tools or a toolkit. Imports the module. Raises `DescriptionError`."""
     module, _, name = place.partition(":")
     found = getattr(imported(module, root), name, None)
     if found is None:
-        raise DescriptionError(f"the module has nothing called {name}", where=place)
+        raise DescriptionError(f"the module has no object {name}", where=place)
     try:
         offers = _of_fastmcp(found) if framework == "fastmcp" else _of_langchain(found)
     except DescriptionError:
@@ -50,17 +50,17 @@ def adopted_tool(thing: object) -> FunctionTool | Broken | None:
     name = str(getattr(thing, "name", type(thing).__name__))
     try:
         if (langchain := sys.modules.get("langchain_core.tools")) and isinstance(thing, langchain.BaseTool):
-            return _guarded(name, partial(_langchain_offer, thing))
+            return _adopted(name, partial(_langchain_offer, thing))
         package = sys.modules.get(type(thing).__module__.partition(".")[0])
         if getattr(package, "__name__", "") not in {"mcp", "fastmcp"} or not hasattr(thing, "parameters"):
             return None
         return (_of_fastmcp(_served(thing)) or {})[name]
     except Exception as error:  # noqa: BLE001 - whatever a framework may raise
-        return Broken(name=name, reason=f"it cannot be taken as it is: {type(error).__name__}", line=0)
+        return Broken(name=name, reason=f"it cannot be used as a tool: {type(error).__name__}", line=0)
 
 
 def _served(tool: Any) -> Any:
-    """A FastMCP server with this tool alone: what a call of it needs besides, only a server has."""
+    """Return a FastMCP server with only this tool, because a call also needs objects of a server."""
     if type(tool).__module__.startswith("fastmcp"):
         server = sys.modules["fastmcp"].FastMCP("added")
         server.add_tool(tool)
@@ -74,7 +74,7 @@ def _of_fastmcp(server: Any) -> Mapping[str, FunctionTool | Broken] | None:
     if not all(inspect.iscoroutinefunction(getattr(server, name, None)) for name in ("list_tools", "call_tool")):
         return None
     tools = list(_run(server.list_tools()))[:_MAX_TOOLS]
-    return {tool.name: _guarded(tool.name, partial(_fastmcp_offer, server, tool)) for tool in tools}
+    return {tool.name: _adopted(tool.name, partial(_fastmcp_offer, server, tool)) for tool in tools}
 
 
 def _fastmcp_offer(server: Any, tool: Any) -> FunctionTool:
@@ -93,7 +93,7 @@ def _fastmcp_offer(server: Any, tool: Any) -> FunctionTool:
 
     return _offer(
         tool.name,
-        # A plain function would hold up all others on their loop: whether it is moved to a thread depends on the framework's version.
+        # The plain function would block the function event loop: only some versions of the framework move it to a thread.
         call_in_thread if function is not None and not inspect.iscoroutinefunction(function) else call,
         function,
         description=tool.description or "",
@@ -107,14 +107,14 @@ def _fastmcp_offer(server: Any, tool: Any) -> FunctionTool:
 
 
 def _effect(annotations: Any) -> str:
-    """By what the server says of its tool; one that says nothing may destroy (MCP 2025-06-18, ToolAnnotations)."""
+    """Return the effect by the server's annotations; a tool without annotations may destroy (MCP 2025-06-18, ToolAnnotations)."""
     if _first(annotations, "read_only_hint", "readOnlyHint") is True:
         return "read"
     return "write" if _first(annotations, "destructive_hint", "destructiveHint") is False else "destructive"
 
 
 def _registered(server: Any, name: str) -> Any:
-    """The function behind a tool, in servers whose list does not have it."""
+    """Return the function of a tool, in servers whose list does not have it."""
     get_tool = getattr(getattr(server, "_tool_manager", None), "get_tool", None)
     return None if get_tool is None else getattr(get_tool(name), "fn", None)
 
@@ -178,7 +178,7 @@ def _of_langchain(found: Any) -> Mapping[str, FunctionTool | Broken] | None:
     offers: dict[str, FunctionTool | Broken] = {}
     for tool in tools[:_MAX_TOOLS]:
         clash = Broken(name=tool.name, reason=f"two of these tools are called {tool.name}", line=0)
-        offers[tool.name] = clash if tool.name in offers else _guarded(tool.name, partial(_langchain_offer, tool))
+        offers[tool.name] = clash if tool.name in offers else _adopted(tool.name, partial(_langchain_offer, tool))
     return offers
 
 
@@ -242,7 +242,7 @@ def _offer(  # noqa: PLR0913 - what a tool has
     try:
         said = canonical(schema)
     except CanonicalError as error:
-        raise TypeError(f"its schema is no JSON: {error.message}") from error
+        raise TypeError(f"its schema is not JSON: {error.message}") from error
     return FunctionTool(
         name=name,
         function=function,
@@ -258,17 +258,17 @@ def _offer(  # noqa: PLR0913 - what a tool has
     )
 
 
-def _guarded(name: str, make: Callable[[], FunctionTool]) -> FunctionTool | Broken:
+def _adopted(name: str, make: Callable[[], FunctionTool]) -> FunctionTool | Broken:
     try:
         return make()
     except (AttributeError, TypeError, ValueError) as error:
         return Broken(
-            name=name, reason=bounded(f"it cannot be taken as it is: {type(error).__name__}: {error}", 300), line=0
+            name=name, reason=bounded(f"it cannot be used as a tool: {type(error).__name__}: {error}", 300), line=0
         )
 
 
 def _first(thing: Any, *names: str) -> Any:
-    """Versions of the SDK call the same thing by different names; to read an old one may be a warning."""
+    """Return the first attribute that exists. Versions of the SDK use different names, and access to an old one may raise a warning."""
     return next((getattr(thing, name) for name in names if hasattr(thing, name)), None)
 
 
@@ -277,7 +277,7 @@ def _named(error: BaseException, name: str) -> bool:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine, also where a loop runs already."""
+    """Return the result of a coroutine, even if an event loop is running."""
     found: list[T] = []
     raised: list[BaseException] = []
 

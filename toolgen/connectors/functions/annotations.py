@@ -1,4 +1,4 @@
-"""Metadata of `Annotated[…]` beside a type, in the words of msgspec, pydantic, annotated-types or plain text: applied or refused."""
+"""Metadata of `Annotated[…]` beside a type, as msgspec, pydantic, annotated-types or plain text: applied or refused."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from toolgen.connectors.functions.pydantic_types import discriminating, is_field, model_type, models_in
 
-__all__ = ["NOTHING", "FunctionParameter", "honoured", "is_any", "parameter"]
+__all__ = ["NOTHING", "FunctionParameter", "converted", "is_any", "parameter"]
 
 NOTHING: Any = object()
-"""A parameter that has no default."""
-_LIMITS: Mapping[str, str] = {  # of annotated-types, and what msgspec calls them
+"""Marker of a parameter without a default."""
+_LIMITS: Mapping[str, str] = {  # annotated-types, and msgspec's names
     "Ge": "ge",
     "Gt": "gt",
     "Le": "le",
@@ -27,8 +27,8 @@ _LIMITS: Mapping[str, str] = {  # of annotated-types, and what msgspec calls the
     "MaxLen": "max_length",
     "MultipleOf": "multiple_of",
 }
-_GROUPS = frozenset({"Interval", "Len", "StringConstraints"})  # limits that come as one
-_FIELD_SAYS = frozenset(  # what of pydantic's Field has a meaning here; anything else must be as it is in `Field()`
+_GROUPS = frozenset({"Interval", "Len", "StringConstraints"})  # limits that are combined in one object
+_FIELD_SAYS = frozenset(  # supported attributes of pydantic's Field; all others must be as in `Field()`
     {"alias", "alias_priority", "annotation", "default", "default_factory", "deprecated", "description", "examples"}
     | {"json_schema_extra", "metadata", "serialization_alias", "title", "validation_alias"}
 )
@@ -36,9 +36,9 @@ _WRITE = "write what it means as msgspec.Meta(…), pydantic.Field(ge, gt, le, l
 
 
 class FunctionParameter(Struct, frozen=True, kw_only=True):
-    """A parameter as its tool has it. `alias` is the argument's name, "" where it is the parameter's own.
+    """Parameter of a tool. `alias` is the argument's name, "" for the parameter's own.
 
-    `factory` makes a default that is not one value; `described`: its annotation says what it is.
+    `factory` makes a mutable default; `described`: its annotation has a description.
     """
 
     kind: Any
@@ -49,7 +49,7 @@ class FunctionParameter(Struct, frozen=True, kw_only=True):
 
 
 def parameter(name: str, hint: Any, default: Any) -> FunctionParameter:
-    """A parameter of this type and default, either of which may be pydantic's `Field(…)`. Raises `TypeError`."""
+    """Return a parameter of this type and default, either of which may be pydantic's `Field(…)`. Raises `TypeError`."""
     fields = [one for one in (*_said(hint), default) if is_field(one)]
     if len(fields) > 1:
         raise TypeError(f"{name} has more than one pydantic.Field(…); write one")
@@ -60,7 +60,7 @@ def parameter(name: str, hint: Any, default: Any) -> FunctionParameter:
         made = _of_models(name, hint, default)
         return made if found is None else _with_field(name, made, found)
     said = [one for meta in _said(hint) for one in _metas(meta, name, outermost=True)]
-    kind = honoured(typing.get_args(hint)[0] if _said(hint) else hint, name)
+    kind = converted(typing.get_args(hint)[0] if _said(hint) else hint, name)
     made = FunctionParameter(
         kind=_annotated(kind, said),
         default=default,
@@ -69,7 +69,7 @@ def parameter(name: str, hint: Any, default: Any) -> FunctionParameter:
     return made if found is None else _with_field(name, made, found)
 
 
-def honoured(hint: Any, where: str) -> Any:
+def converted(hint: Any, where: str) -> Any:
     """Return the type with all nested metadata converted to msgspec's, and `object` replaced by `Any` (any JSON).
 
     Raises `TypeError` for metadata that has no such form.
@@ -86,9 +86,9 @@ def honoured(hint: Any, where: str) -> Any:
         return hint
     if origin is Annotated:
         said = [one for meta in arguments[1:] for one in _metas(meta, where, outermost=False)]
-        inner = honoured(arguments[0], where)
+        inner = converted(arguments[0], where)
         return _annotated(inner, said)
-    inside = tuple(honoured(one, where) for one in arguments)
+    inside = tuple(converted(one, where) for one in arguments)
     if all(new is old for new, old in zip(inside, arguments, strict=True)):
         return hint
     if origin in {typing.Union, types.UnionType}:
@@ -102,7 +102,7 @@ def is_any(hint: Any) -> bool:
 
 
 def _annotated(kind: Any, said: list[msgspec.Meta]) -> Any:
-    """A type with what is said beside it. Limits of one that may be null are those of its other values: msgspec takes them there alone."""
+    """Return a type with its metadata. Limits of a nullable type apply to its other values, because msgspec accepts them only there."""
     members = typing.get_args(kind) if typing.get_origin(kind) in {typing.Union, types.UnionType} else ()
     if type(None) in members:
         limits = [one for one in said if _limits(one)]
@@ -112,7 +112,7 @@ def _annotated(kind: Any, said: list[msgspec.Meta]) -> Any:
 
 
 def _of_models(name: str, hint: Any, default: Any) -> FunctionParameter:
-    """A parameter whose value pydantic reads, with all that is said beside its type but for what concerns the parameter as a whole."""
+    """Return a parameter that pydantic reads, with all metadata of its type except those of the complete parameter."""
     held: list[Any] = []
     metas: list[msgspec.Meta] = []
     for said in _said(hint):
@@ -141,14 +141,14 @@ def _with_field(name: str, made: FunctionParameter, found: Any) -> FunctionParam
         raise TypeError(f"{name}: validation_alias is a path or a choice, which an argument cannot be; write alias='…'")
     default, factory = _given(found.default), found.default_factory
     if made.default is not NOTHING and (default is not NOTHING or factory is not None):
-        raise TypeError(f"{name} has a default in its Field(…) and another behind it; write one")
+        raise TypeError(f"{name} has a default in its Field(…) and another after it; write one")
     if made.default is not NOTHING:
         return replace(made, alias=alias)
     return replace(made, alias=alias, default=default, factory=factory)
 
 
 def _given(default: Any) -> Any:
-    """pydantic has a word of its own for no default, and `...` in older code."""
+    """Return True for a default. pydantic has its own marker for no default, and older code uses `...`."""
     return NOTHING if default is ... or type(default).__name__ == "PydanticUndefinedType" else default
 
 
@@ -159,7 +159,7 @@ def _said(hint: Any) -> tuple[Any, ...]:
 def _metas(said: Any, where: str, *, outermost: bool) -> Iterator[msgspec.Meta]:
     """Convert one piece of metadata to msgspec's. `outermost`: it belongs to a whole parameter, not to a type nested in it."""
     kind, module = type(said).__name__, type(said).__module__.partition(".")[0]
-    if said is None or (kind == "Strict" and module == "pydantic" and said.strict):  # nothing; what holds in any case
+    if said is None or (kind == "Strict" and module == "pydantic" and said.strict):  # metadata without an effect
         return
     if isinstance(said, msgspec.Meta):
         yield said
@@ -190,7 +190,7 @@ def _of_field(
         raise TypeError(f"{where}: {min(unknown)} of pydantic.Field(…) would have no effect; leave it out")
     whole = changed & {"alias", "default", "default_factory", "serialization_alias", "validation_alias"}
     if whole and not outermost:
-        raise TypeError(f"{where}: {min(whole)} of pydantic.Field(…) has a meaning for a whole parameter alone")
+        raise TypeError(f"{where}: {min(whole)} of pydantic.Field(…) is valid only for a complete parameter")
     if said.serialization_alias not in {None, said.alias}:
         raise TypeError(
             f"{where}: serialization_alias of pydantic.Field(…) has no effect on an argument; write alias='…'"
@@ -208,7 +208,7 @@ def _of_field(
 
 
 def _pattern(said: Any) -> str:
-    """The pattern, where nothing else is said in pydantic's own form for what annotated-types has no word for."""
+    """Return the pattern, if pydantic's own metadata (without an equivalent in annotated-types) contains nothing else."""
     found = getattr(said, "__dict__", {})
     pattern = found.get("pattern")
     text = getattr(pattern, "pattern", pattern)
@@ -216,7 +216,7 @@ def _pattern(said: Any) -> str:
 
 
 def _shown(said: Any) -> str:
-    """By its type alone: what it holds may be anything, and long."""
+    """Return only the type of metadata as text, because its value may be anything, and long."""
     kind = said if isinstance(said, type) else type(said)
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.") + ("" if said is kind else "(…)")
 
@@ -233,7 +233,7 @@ def _is_class(hint: Any) -> bool:
 
 
 def _check(hint: Any, where: str, seen: set[Any]) -> None:
-    """Raises `TypeError` for what a class says of its members in words that msgspec, which reads and makes it, does not know."""
+    """Raise `TypeError` for metadata of a class's members that msgspec, which reads the class, does not know."""
     kind = typing.get_origin(hint) or hint
     for inner in typing.get_args(hint):
         _inside(inner, where, seen)

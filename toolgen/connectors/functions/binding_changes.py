@@ -11,13 +11,13 @@ __all__ = ["function_changes"]
 
 
 def function_changes(before: Tool, after: Tool) -> Iterator[BindingChange]:
-    """Yield changes of the function, its code, and how it speaks with its caller."""
+    """Yield changes of the function, its code, and its context and answers."""
     old, new = before.binding, after.binding
     if not isinstance(old, FunctionBinding) or not isinstance(new, FunctionBinding):
         return
     if (old.module, old.function) != (new.module, new.function):
         yield breaking("binding", f"now calls {new.module}.{new.function}")
     elif old.code != new.code:
-        yield breaking("binding", "the code of its function is other than before")
+        yield breaking("binding", "the code of its function has changed")
     else:
-        yield breaking("binding", "its function speaks with its caller, or answers, in another way")
+        yield breaking("binding", "its function uses its context, or answers, differently")

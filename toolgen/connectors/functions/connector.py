@@ -32,7 +32,7 @@ class FunctionConnector(Connector):
     needs_root = True
     has_description = False
     failure_advice = "a function runs in the gateway itself"
-    auth_refusal = "a function has its credentials from its own surroundings"
+    auth_refusal = "a function takes its credentials from its own environment"
     renewable = True
     runs_functions = True
     shares_executors = True

@@ -20,7 +20,7 @@ from toolgen.model.schema import Json, JsonObject
 __all__ = ["CallPrincipal", "Elicited", "InnerCall", "ToolContext"]
 
 InnerCall: TypeAlias = Callable[[str, JsonObject], Coroutine[Any, Any, Envelope]]
-"""Calls another tool on behalf of the same caller, on the gateway's loop."""
+"""Callback that calls another tool for the same caller, on the gateway's event loop."""
 
 
 class CallPrincipal(str):
@@ -55,14 +55,14 @@ class CallPrincipal(str):
 
     @property
     def attributes(self) -> Mapping[str, Json]:
-        """Its attributes, in a copy: what is done to them changes nothing of the policy's."""
+        """Its attributes, in a copy: changes do not affect the policy."""
         if self._attributes is None:
             self._attributes = {name: _copied(value) for name, value in self._principal.attributes.items()}
         return self._attributes
 
     @property
     def on_behalf_of(self) -> CallPrincipal | None:
-        """The user that an agent acts for; None where it acts for itself."""
+        """User that an agent acts for; None if it acts for itself."""
         user = self._principal.on_behalf_of
         return None if user is None else CallPrincipal(user)
 
@@ -74,7 +74,7 @@ def _copied(value: Json) -> Any:
 
 
 class _CallLog(logging.LoggerAdapter[logging.Logger]):
-    """Lines that say which call they are about. Those with `client=True` are sent to the caller's client too."""
+    """Log adapter that adds the id of the call to each line. Lines with `client=True` are sent to the caller's client too."""
 
     def __init__(self, call_id: str, tell: Callable[[str, str], None]) -> None:
         super().__init__(logging.getLogger("toolgen.tools"), {"call_id": call_id})
@@ -93,7 +93,7 @@ class _CallLog(logging.LoggerAdapter[logging.Logger]):
 
 
 def _level_name(level: int) -> str:
-    """The name that MCP has for a level of Python's logging."""
+    """Return MCP's name for a level of Python's logging."""
     names = (
         (logging.CRITICAL, "critical"),
         (logging.ERROR, "error"),
@@ -115,8 +115,8 @@ class Elicited(Struct, frozen=True):
         return self.action == "accept"
 
 
-class _Done:
-    """Awaitable, and nothing to wait for: `ctx.progress(…)` reads the same with `await` and without."""
+class _CompletedAwaitable:
+    """Completed awaitable: `ctx.progress(…)` works with `await` and without."""
 
     __slots__ = ()
 
@@ -125,7 +125,7 @@ class _Done:
         yield
 
 
-_DONE = _Done()
+_DONE = _CompletedAwaitable()
 
 
 class ToolContext:
@@ -184,7 +184,7 @@ class ToolContext:
         Lines with `client=True` are also sent to an MCP client that asked for log messages: `ctx.log.info("loaded", client=True)`. They are
         dropped if the policy hides anything of this tool's answers.
         """
-        return _CallLog(self.call_id, self._told)
+        return _CallLog(self.call_id, self._send_log_line)
 
     def updated(self, uri: str) -> Awaitable[None]:
         """Tell clients that subscribed to a resource, and may read it, that it has changed."""
@@ -192,13 +192,13 @@ class ToolContext:
             self._loop.call_soon_threadsafe(self._updated, uri)
         return _DONE
 
-    def _told(self, level: str, text: str) -> None:
+    def _send_log_line(self, level: str, text: str) -> None:
         if self._line is not None:
             self._loop.call_soon_threadsafe(self._line.log, level, text)
 
     @property
     def workdir(self) -> Path:
-        """A folder for this call alone. It is made when it is first asked for, bounded in size, and removed when the call ends.
+        """Folder for this call only. It is created at the first use, limited in size, and removed when the call ends.
 
         Raises `ToolError` once the call is over.
         """
@@ -227,7 +227,9 @@ class ToolContext:
 
     def _inner(self, tool: str, arguments: JsonObject | None) -> Coroutine[Any, Any, Envelope]:
         if self._call is None or self._over:
-            raise ToolError("the call is over and calls no other" if self._over else "no gateway carries this call out")
+            raise ToolError(
+                "the call is over and cannot call other tools" if self._over else "this call does not run in a gateway"
+            )
         return self._call(tool, {} if arguments is None else arguments)
 
     def end(self) -> None:
@@ -298,7 +300,7 @@ class ToolContext:
             self._time_limit.reschedule(self._loop.time() + self._left_s)
 
     async def _ask(self, key: str, method: str, params: JsonObject) -> JsonObject:
-        """Asks where the caller is: on the gateway's loop, which is not the one that functions run on."""
+        """Ask the caller on the gateway's event loop, which is a different loop from that of functions."""
         asking = self._ask_there(key, method, params)
         if asyncio.get_running_loop() is self._loop:
             return await asking
@@ -306,7 +308,7 @@ class ToolContext:
 
     async def _ask_there(self, key: str, method: str, params: JsonObject) -> JsonObject:
         unasked = ToolError(
-            "this call has a question, and its caller cannot be asked",
+            "this call has a question, but its caller cannot answer questions",
             suggestion=f"use an MCP client that answers {method}",
         )
         if self._line is None:

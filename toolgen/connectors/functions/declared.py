@@ -1,4 +1,4 @@
-"""The exports of a resource as functions: those of the Python module that it names, or what its expressions make of arguments."""
+"""Functions of a tool resource: those of its Python module, or JSONPath templates of arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TRANSFORM_S = 5.0
 def load_tools(
     place: str, root: str, source: str, *, framework: Literal["", "fastmcp", "langchain"] = "", resource: str = ""
 ) -> Mapping[str, FunctionTool | Broken]:
-    """The tools of a module: its functions marked with `@tool`, what another framework made of them, or what a resource declares.
+    """Return the tools of a module: its functions marked with `@tool`, tools of another framework, or the exports of a resource.
 
     Raises `DescriptionError`.
     """
@@ -36,10 +36,10 @@ def load_tools(
 
 
 def _declared(path: str, root: str, source: str) -> Mapping[str, FunctionTool | Broken]:
-    """By export. Imports the module of a resource that names one. Raises `DescriptionError`."""
+    """Return the tools by export. Imports the module of a resource if it has one. Raises `DescriptionError`."""
     resource = read_resource(Path(path), source)
     if resource.kind == "transform":
-        return {export.name: _guarded(export, _transform) for export in resource.exports}
+        return {export.name: _loaded(export, _transform) for export in resource.exports}
     module = imported(resource.base, root)
 
     def make(export: Export) -> FunctionTool:
@@ -48,10 +48,10 @@ def _declared(path: str, root: str, source: str) -> Mapping[str, FunctionTool | 
             raise TypeError(f"{resource.base} has no function {export.function}")
         return _function(export, function)
 
-    return {export.name: _guarded(export, make) for export in resource.exports}
+    return {export.name: _loaded(export, make) for export in resource.exports}
 
 
-def _guarded(export: Export, make: Callable[[Export], FunctionTool]) -> FunctionTool | Broken:
+def _loaded(export: Export, make: Callable[[Export], FunctionTool]) -> FunctionTool | Broken:
     try:
         return make(export)
     except (AttributeError, TypeError, ValueError) as error:
@@ -85,7 +85,7 @@ def _transform(export: Export) -> FunctionTool:
 
 
 def _function(export: Export, function: Any) -> FunctionTool:
-    """The function, with what the resource says in place of what it says itself."""
+    """Return the function, with the resource's texts in place of its own."""
     own = getattr(function, MARK, None)
     mark = own if isinstance(own, ToolMark) else ToolMark(effect="write")
     mark = replace(
@@ -97,7 +97,7 @@ def _function(export: Export, function: Any) -> FunctionTool:
     )
     if export.parameters is not None:
         _check_names(export, function)
-    made = _as_it_is(export, function, mark) if _is_untyped(function) else offer_of(export.name, function, mark)
+    made = _untyped_tool(export, function, mark) if _is_untyped(function) else offer_of(export.name, function, mark)
     if isinstance(made, Broken):
         raise TypeError(made.reason)
     said = canonical([export.parameters, export.output])
@@ -115,8 +115,8 @@ def _is_untyped(function: Any) -> bool:
     return any(one.annotation is one.empty for one in inspect.signature(function).parameters.values())
 
 
-def _as_it_is(export: Export, function: Any, mark: ToolMark) -> FunctionTool:
-    """A function without types: the resource's schema is all that says what its arguments are."""
+def _untyped_tool(export: Export, function: Any, mark: ToolMark) -> FunctionTool:
+    """Return a function without types: only the resource's schema describes its arguments."""
     if export.parameters is None:
         raise TypeError("a parameter has no type, and the export has no parameters")
     hints = inspect.get_annotations(function, eval_str=True)
@@ -137,7 +137,7 @@ def _as_it_is(export: Export, function: Any, mark: ToolMark) -> FunctionTool:
 
 
 def _check_names(export: Export, function: Any) -> None:
-    """Raises `TypeError` where a call that fits the resource's schema would not fit the function."""
+    """Raise `TypeError` if a valid call by the resource's schema would not fit the function."""
     taken = inspect.signature(function).parameters.values()
     named = {one.name for one in taken if one.kind in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY}}
     properties = set((export.parameters or {}).get("properties", {}))

@@ -1,4 +1,4 @@
-"""Python functions as tools: the mark that makes one, the errors that it may raise, and answers that are more than JSON."""
+"""Python functions as tools: the decorator, the errors that a function may raise, and answers other than JSON."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Retry(ToolError):  # noqa: N818 - what is asked for, and not a fault
 
 
 class _FunctionFile:
-    """Bytes of some type; no dataclass, because those are JSON already, and these have a form of their own."""
+    """File in an answer. It is not a dataclass, because dataclasses already have a JSON form, and files have another."""
 
     __slots__ = ("data", "media_type")
 

@@ -1,4 +1,4 @@
-"""A docstring's description, and what it says of each argument: in Google's, NumPy's and Sphinx's styles."""
+"""Descriptions from docstrings: of the function and of each argument, in Google's, NumPy's and Sphinx's styles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _ARGUMENTS = frozenset({"Args", "Arguments", "Parameters", "Other Parameters"})
 
 
 def documented(text: str) -> tuple[str, Mapping[str, str]]:
-    """The description, without its sections, and what is said of each argument by its name. The text is cleaned, as by `inspect.getdoc`."""
+    """Return the description without its sections, and the description of each argument by its name. The text is cleaned, as by
+    `inspect.getdoc`.
+    """
     said: list[str] = []
     told: dict[str, list[str]] = {}
     section = ""
@@ -40,7 +42,7 @@ def documented(text: str) -> tuple[str, Mapping[str, str]]:
         elif section.partition(" ")[2] in _ARGUMENTS:
             names = _argument(told, line, names, numpy=section.startswith("numpy"))
         elif section == "sphinx" and line.strip() and not line.startswith((" ", "\t")):
-            section, names = "", ()  # a paragraph behind the fields is of the description
+            section, names = "", ()  # a paragraph after the fields belongs to the description
             said.append(line)
         elif section:
             _more(told, names, line)
@@ -50,7 +52,7 @@ def documented(text: str) -> tuple[str, Mapping[str, str]]:
 
 
 def _argument(told: dict[str, list[str]], line: str, names: tuple[str, ...], *, numpy: bool) -> tuple[str, ...]:
-    """A line of the section that describes arguments: the first of an entry, or what goes on with the last one."""
+    """Read a line of the section on arguments: the first line of an entry, or the continuation of the last entry."""
     if not line.strip():
         return names
     if numpy:
@@ -76,7 +78,7 @@ def _more(told: dict[str, list[str]], names: tuple[str, ...], line: str) -> None
 
 
 def _sphinx(line: str) -> tuple[tuple[str, ...], str] | None:
-    """The argument that a field list's entry is about, () for an entry about something else; None for any other line."""
+    """Return the argument of a field list's entry, () for an entry about something else; None for any other line."""
     found = _SPHINX.match(line)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Event loop in a thread of its own for functions that are async, and a watchdog over it: one that blocks it blocks no gateway."""
+"""Event loop in a separate thread for async functions, with a watchdog: a function that blocks it does not block the gateway."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _logger = logging.getLogger("toolgen.tools")
 
 
 class FunctionLoop:
-    """Runs coroutines of functions for the gateway's loop, which waits for them and watches while any is under way.
+    """Runner of coroutines of functions for the gateway's loop, which waits for them and watches the loop while any runs.
 
-    A loop that is `lost` is given no more work. Where what blocks it ends after all, its calls run to their end, and then it stops.
+    A `lost` loop gets no more work. If the blocking function ends after all, the loop's calls run to their end, and then it stops.
     """
 
-    def __init__(self, watch: LoopWatch, found: Callable[[], None]) -> None:
+    def __init__(self, watch: LoopWatch, on_lost: Callable[[], None]) -> None:
         self._watch_by = watch
-        self._found = found
+        self._found = on_lost
         self._jobs: dict[Job, asyncio.Task[_Outcome] | None] = {}
-        # A served gateway's is uvloop's, which hands work over for less.
+        # A served gateway uses uvloop, which hands work over faster.
         self._loop = type(asyncio.get_running_loop())()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="toolgen-async-functions", daemon=True)
@@ -64,7 +64,7 @@ class FunctionLoop:
             raise
 
     async def close(self) -> None:
-        """Stops it, and waits a second for that: tasks that functions have left running are cancelled."""
+        """Stop the loop, and wait a second for that: tasks that functions left running are cancelled."""
         self._loop.call_soon_threadsafe(self._stop.set)
         await asyncio.to_thread(self._thread.join, _GRACE_S)
 
@@ -77,19 +77,19 @@ class FunctionLoop:
 
     def _begin(self, job: Job) -> None:
         if job.given_up:  # while this loop was blocked
-            job.told(partial(self._ended, job), None, None)
+            job.notify_home(partial(self._ended, job), None, None)
             return
-        _CURRENT.set(job)  # this callback has a context of its own, which the task and all that it starts inherit
-        task = self._jobs[job] = self._loop.create_task(_carried_out(job))
-        task.add_done_callback(partial(self._tell, job))
+        _CURRENT.set(job)  # this callback has its own context, which the task and its children inherit
+        task = self._jobs[job] = self._loop.create_task(_run_job(job))
+        task.add_done_callback(partial(self._report_result, job))
 
     def _cancel(self, job: Job) -> None:
         if (task := self._jobs.get(job)) is not None:
             task.cancel()
 
-    def _tell(self, job: Job, task: asyncio.Task[_Outcome]) -> None:
+    def _report_result(self, job: Job, task: asyncio.Task[_Outcome]) -> None:
         value, error = (None, telling(asyncio.CancelledError())) if task.cancelled() else task.result()
-        job.told(partial(self._ended, job), value, error)
+        job.notify_home(partial(self._ended, job), value, error)
 
     def _ended(self, job: Job, value: Any, error: BaseException | None) -> None:
         del self._jobs[job]
@@ -101,7 +101,7 @@ class FunctionLoop:
             self._loop.call_soon_threadsafe(self._stop.set)
 
     def _watch(self, home: asyncio.AbstractEventLoop) -> None:
-        """Asks for a sign of life, and looks whether the last one came. At home, and only while a function is under way."""
+        """Send a ping, and check that the last one was answered. Runs on the gateway's loop, and only while a function runs."""
         now, asked = home.time(), self._asked_at
         if asked is None:
             if not self._jobs or self.lost:
@@ -115,7 +115,7 @@ class FunctionLoop:
             self._report(now - asked)
         elif now - asked >= self._watch_by.lost_s and not self.lost:
             self.lost = True
-            _logger.error("async functions get a new event loop: the one they had is blocked for %.1f s", now - asked)
+            _logger.error("async functions get a new event loop: the previous one is blocked for %.1f s", now - asked)
         home.call_later(self._watch_by.every_s, self._watch, home)
 
     def _answer(self) -> None:
@@ -130,7 +130,7 @@ class FunctionLoop:
         )
 
     def _blocking(self) -> str:
-        """The tool whose function, or a task of whose function, runs now; all that are under way where that cannot be told."""
+        """Return the tool whose function (or a task of it) runs now; all running ones if that is unknown."""
         task = asyncio.current_task(self._loop)
         context = getattr(task, "get_context", None)  # Python 3.12
         job = next((job for job, own in list(self._jobs.items()) if own is task), None)
@@ -141,15 +141,15 @@ class FunctionLoop:
         return f"one of the functions of {', '.join(sorted({one.name for one in list(self._jobs)}))}"
 
     def _place(self) -> str:
-        """Current place of its thread: files and lines, without any value."""
+        """Return the current place of its thread: files and lines, without any value."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         if frame is None:
-            return "  (it has just gone on)"
+            return "  (it has just continued)"
         stack = traceback.extract_stack(frame)[-_MAX_DEPTH:]
         return "\n".join(f"  {one.filename}:{one.lineno} in {one.name}" for one in stack)
 
 
-async def _carried_out(job: Job) -> _Outcome:
+async def _run_job(job: Job) -> _Outcome:
     try:
         return await job.work(), None
     except BaseException as raised:  # noqa: BLE001 - whatever somebody's function may raise

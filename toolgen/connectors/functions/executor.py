@@ -1,4 +1,4 @@
-"""Calls of Python functions: in this process, in threads and on a loop that are not the gateway's own."""
+"""Calls of Python functions: in this process, in threads and on an event loop separate from the gateway's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ _logger = logging.getLogger("toolgen.tools")
 
 
 class FunctionExecutor:
-    """The functions of one module, which is imported at its first call. What a function raises is for the log; its type is told."""
+    """Executor of the functions of one module, which is imported at its first call. Texts of exceptions are only logged; the caller gets
+    their type.
+    """
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class FunctionExecutor:
         self._promised: dict[str, jsonschema_rs.Validator] = {}
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
-        """Calls the function, for as long as its mark says."""
+        """Call the function, with the time limit of its mark."""
         binding = call.tool.binding
         assert isinstance(binding, FunctionBinding)  # noqa: S101 - the tool of such a source
         if self._offers is None and (refused := await self._load(call)) is not None:
@@ -69,8 +71,8 @@ class FunctionExecutor:
             return Refused(
                 error=Error(
                     code="handler_error",
-                    message="this function is not the one that was built: its code has changed since",
-                    suggestion="tell the operator of the gateway to run `toolgen build`",
+                    message="the code of this function has changed since the build",
+                    suggestion="ask the operator of the gateway to run `toolgen build`",
                 )
             )
         try:
@@ -79,15 +81,15 @@ class FunctionExecutor:
             return Refused(error=Error(code="validation", message=str(error), rule="arguments"))
         if offer.context:
             return await self._with_context(offer, arguments, call)
-        return await self._carried(offer, arguments, call, None)
+        return await self._run_function(offer, arguments, call, None)
 
     async def _load(self, call: Call) -> Refused | None:
-        """Imports the module, which runs it, and so may take for ever: not here, and not without an end."""
+        """Import the module in a thread with a time limit, because its code may run for ever."""
         try:
             async with self._runtime.time_limit(_IMPORT_S):
                 self._offers = await self._runtime.apart(call.principal.id, call.tool.name, self._load_tools)
         except ThreadsBusy:
-            return _crowded()
+            return _too_many_running()
         except Escaped as escaped:
             raise DescriptionError(f"importing the module ended in {escaped}", where=self._module) from escaped
         except TimeoutError:
@@ -105,12 +107,12 @@ class FunctionExecutor:
             principal=call.principal,
             line=call.line,
             loop=loop,
-            call=None if inner is None else lambda name, asked: under_way.made(_called(inner, call, name, asked)),
+            call=None if inner is None else lambda name, asked: under_way.made(_inner_call(inner, call, name, asked)),
             folder=folder.path,
             updated=self._runtime.resource_updated,
         )
         try:
-            result = await self._carried(offer, arguments, call, (context, folder))
+            result = await self._run_function(offer, arguments, call, (context, folder))
         finally:
             context.end()
             await under_way.end()
@@ -120,40 +122,40 @@ class FunctionExecutor:
         notes = under_way.row_notes.told
         return msgspec.structs.replace(result, row_notes=notes) if notes and not isinstance(result, Refused) else result
 
-    async def _carried(
+    async def _run_function(
         self, offer: FunctionTool, arguments: dict[str, Any], call: Call, given: tuple[ToolContext, CallFolder] | None
     ) -> Success | Failed | Refused:
         try:
             async with self._runtime.time_limit(offer.mark.timeout_s) as time_limit:
                 if given is not None:
                     given[0].limited(time_limit)
-                    given[1].bounded_by(partial(_ends, time_limit))
+                    given[1].set_full_callback(partial(_ends, time_limit))
                 try:
                     answer = await self._runtime.run(offer, arguments, who=call.principal.id, name=call.tool.name)
                 finally:
                     if given is not None:
                         given[0].limited(None)
-            return self._answered(answer, offer, call)
+            return self._checked_answer(answer, offer, call)
         except ThreadsBusy:
-            return _crowded()
+            return _too_many_running()
         except InputNeeded:
             return _ASKS
         except BaseExceptionGroup as group:
-            return _broken(group, call.id) if group.subgroup(InputNeeded) is None else _ASKS
+            return _function_error(group, call.id) if group.subgroup(InputNeeded) is None else _ASKS
         except ToolError as error:
             message = bounded(error.message, offer.mark.error_message_limit)
             rule = "retry" if isinstance(error, Retry) else ""
             told = Error(code="handler_error", message=message, suggestion=error.suggestion, rule=rule)
             return Failed(error=told, quotes=True)
         except TimeoutError as error:
-            return self._too_long(offer) if time_limit.expired() else _broken(error, call.id)
+            return self._too_long(offer) if time_limit.expired() else _function_error(error, call.id)
         except Escaped as escaped:
-            return _broken(escaped.error, call.id)
+            return _function_error(escaped.error, call.id)
         except Exception as error:  # noqa: BLE001 - whatever somebody's function may raise
-            return _broken(error, call.id)
+            return _function_error(error, call.id)
 
-    def _answered(self, answer: Any, offer: FunctionTool, call: Call) -> Success | Failed:
-        """The answer as JSON, held against what the function says that it answers."""
+    def _checked_answer(self, answer: Any, offer: FunctionTool, call: Call) -> Success | Failed:
+        """Return the answer as JSON, checked against the function's output schema."""
         try:
             data, size = _portable(offer.written(answer, _plain))
         except (TooDeepError, RecursionError):
@@ -161,16 +163,16 @@ class FunctionExecutor:
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             return _unusable(f"the function's answer has no JSON form: {type(error).__name__}")
         if size > _MAX_SIZE:
-            message = f"the function's answer has {size} bytes, and {_MAX_SIZE} are the most"
+            message = f"the function's answer has {size} bytes, and {_MAX_SIZE} are the limit"
             return Failed(error=Error(code="response_too_large", message=message, suggestion="ask for less"))
         if call.tool.output_schema is not None and (fault := self._fault(data, call)):
-            return _unusable(f"the function's answer is not what it says: {fault}")
+            return _unusable(f"the function's answer does not match its output schema: {fault}")
         if answer is None and call.tool.output_schema is None:
-            size = 0  # it answers nothing, rather than a null that would mean something
+            size = 0  # no data, rather than a null with a meaning
         return Success(data=data, delivery=Delivery(bytes=size), shape=Shape.PARTS if offer.content else Shape.WHOLE)
 
     def _fault(self, data: Json, call: Call) -> str:
-        """Place and kind of the first fault where an answer breaks its schema, without a word of the answer; "" where it does not."""
+        """Return place and kind of the first violation of the answer's schema, without values of the answer; "" if there is none."""
         tool = call.tool
         if tool.digest not in self._promised:
             self._promised[tool.digest] = jsonschema_rs.validator_for(dict(tool.output_schema or {}), offline=True)
@@ -189,7 +191,7 @@ class FunctionExecutor:
         return Failed(error=Error(code=code, message=message))
 
     def preview(self, call: Call) -> JsonObject:
-        """Which function would be called, with what."""
+        """Return the function that would be called, and its arguments."""
         binding = call.tool.binding
         assert isinstance(binding, FunctionBinding)  # noqa: S101 - the tool of such a source
         return {
@@ -198,11 +200,11 @@ class FunctionExecutor:
         }
 
     async def close(self) -> None:
-        """Ends what runs the functions, which all sources share."""
+        """Stop the runtime of functions, which all sources share."""
         await self._runtime.close()
 
 
-_ASKS = Failed(  # what `deliver` makes a call that waits of
+_ASKS = Failed(  # error that `deliver` converts to a waiting call
     error=Error(
         code="input_required",
         message="the call has a question for its caller",
@@ -211,12 +213,12 @@ _ASKS = Failed(  # what `deliver` makes a call that waits of
 )
 
 
-def _crowded() -> Refused:
+def _too_many_running() -> Refused:
     return Refused(
         error=Error(
             code="upstream_unavailable",
-            message="every place for functions that this caller has is taken by some that have not ended; nothing was called",
-            suggestion="wait for the calls under way; where there are none, tell the operator of the gateway that functions hang",
+            message="the maximum number of functions of this caller is running; nothing was called",
+            suggestion="wait for the running calls; if there are none, tell the operator of the gateway that functions hang",
             retry_after_s=_CROWDED_RETRY_S,
             rule="concurrency",
         )
@@ -227,12 +229,12 @@ _OVERFULL = Failed(
     error=Error(
         code="handler_error",
         message=f"the function's folder held more than {MAX_SIZE // 1_048_576} MiB or {MAX_FILES} files",
-        suggestion="ask for less; what it did before stays done",
+        suggestion="request less data; its earlier effects are not undone",
     )
 )
 
 
-async def _called(inner: InnerCalls, outer: Call, name: str, arguments: JsonObject) -> Envelope:
+async def _inner_call(inner: InnerCalls, outer: Call, name: str, arguments: JsonObject) -> Envelope:
     return (await inner.call(outer, name, arguments)).envelope
 
 
@@ -242,21 +244,21 @@ def _ends(time_limit: asyncio.Timeout) -> None:
 
 
 def _unusable(message: str) -> Failed:
-    suggestion = "it has run, so do not repeat it for this; tell the operator of the gateway that its answer is wrong"
+    suggestion = "it has run, so do not repeat the call; tell the operator of the gateway that its answer is wrong"
     return Failed(error=Error(code="handler_error", message=message, suggestion=suggestion))
 
 
 def _portable(data: Json) -> tuple[Json, int]:
-    """An answer that every JSON program can be given, and its size.
+    """Return an answer in a form for every JSON program, and its size.
 
-    Raises `ValueError` for NaN and infinities, which no JSON has, and `TooDeepError` for more than `MAX_DEPTH` levels.
+    Raises `ValueError` for NaN and infinities, which JSON lacks, and `TooDeepError` for more than `MAX_DEPTH` levels.
     """
     written = b""
-    with suppress(TypeError, ValueError):  # half a surrogate pair, an integer without an end
+    with suppress(TypeError, ValueError):  # an unpaired surrogate, or an integer of any length
         written = msgspec.json.encode(data)
-    if not written or b"null" in written:  # which msgspec writes for NaN and infinities too
+    if not written or b"null" in written:  # msgspec writes null for NaN and infinities too
         if not _is_finite(data):
-            raise ValueError("a number that is none")
+            raise ValueError("a number without a JSON form")
         data = carried(data)
         written = encode_json(data)
     if deeper_than(written, MAX_DEPTH):
@@ -280,7 +282,7 @@ def _is_finite(data: Json) -> bool:
 def _plain(value: object) -> object:
     if isinstance(value, Image | Audio | EmbeddedResource):
         return value.to_json()
-    if isinstance(value, str):  # of a class of its own, as `ctx.principal` is
+    if isinstance(value, str):  # a derived class, such as that of `ctx.principal`
         return str(value)
     if isinstance(value, Mapping):
         return dict(value)
@@ -289,12 +291,12 @@ def _plain(value: object) -> object:
     raise TypeError(type(value).__name__)
 
 
-def _broken(error: BaseException, call_id: str) -> Failed:
+def _function_error(error: BaseException, call_id: str) -> Failed:
     _logger.error("the function of call %s raised %s", call_id, place_of(error))
     return Failed(
         error=Error(
             code="handler_error",
             message=f"the function failed: {type(error).__name__}",
-            suggestion="the gateway's log says where; try other arguments, or tell its operator",
+            suggestion="the gateway's log has the place; try other arguments, or tell its operator",
         )
     )

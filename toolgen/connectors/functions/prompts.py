@@ -52,7 +52,7 @@ class Message:
         self.role = role
 
     def to_json(self) -> dict[str, Any]:
-        """Its JSON form: `role` and `content`."""
+        """JSON form: `role` and `content`."""
         content = self.content
         return {"role": self.role, "content": content if isinstance(content, str) else content.to_json()}
 
@@ -78,7 +78,7 @@ class ResourceMark(Struct, frozen=True, kw_only=True):
 
 
 class _Completes(Struct, frozen=True, kw_only=True):
-    """Function and argument that a completer is for."""
+    """Function and argument of a completer."""
 
     function: str
     argument: str
@@ -167,7 +167,7 @@ def _checked_timeout(seconds: float) -> float:
 
 
 def load_context(module: str, root: str) -> tuple[Mapping[str, ContextFunction | Broken], Mapping[str, FunctionTool]]:
-    """The functions of a module that are prompts and resources, and the completers, by the function's name.
+    """Return the functions of a module that are prompts and resources, and the completers, by the function's name.
 
     Imports the module, which is the project's own code. Raises `DescriptionError`.
     """
@@ -213,11 +213,11 @@ def _context_function(
 def _check_variables(uri: str, arguments: Sequence[str]) -> None:
     variables = parse_template(uri).variables
     if "uri" in variables:
-        raise ValueError("uri is no name of a variable: the record calls the whole URI so")
+        raise ValueError("uri is not allowed as a variable, because the record uses that name for the complete URI")
     if missing := set(variables) - set(arguments):
         raise ValueError(f"its URI has {{{min(missing)}}}, and the function has no such parameter")
     if more := set(arguments) - set(variables):
-        raise ValueError(f"its parameter {min(more)} is no variable of its URI")
+        raise ValueError(f"its parameter {min(more)} is not a variable of its URI")
 
 
 def _arguments(
@@ -245,7 +245,7 @@ def _arguments(
 
 
 def _values(name: str, hint: Any) -> tuple[str, ...]:
-    """The texts that an argument may have; () for any. Raises `TypeError` for a type that is no text."""
+    """Return the possible texts of an argument; () for any. Raises `TypeError` for a type other than text."""
     if hint is str:
         return ()
     if get_origin(hint) is Literal and all(isinstance(one, str) for one in get_args(hint)):
@@ -254,7 +254,7 @@ def _values(name: str, hint: Any) -> tuple[str, ...]:
 
 
 def _wrapped(offer: FunctionTool, shaped: Callable[[Any], Any]) -> FunctionTool:
-    """The offer with its answers in the form of a prompt or resource."""
+    """Return the offer with its answers in the form of a prompt or resource."""
     function = offer.function
     made: Callable[..., Any]
     if inspect.iscoroutinefunction(function):
@@ -276,7 +276,7 @@ def _wrapped(offer: FunctionTool, shaped: Callable[[Any], Any]) -> FunctionTool:
 
 
 def _messages(answer: Any) -> dict[str, Any]:
-    """`{"messages": [{"role", "content"}]}` of what the function of a prompt answers."""
+    """Return `{"messages": [{"role", "content"}]}` for the answer of a prompt's function."""
     parts = answer if isinstance(answer, list | tuple) else [answer]
     return {"messages": [(part if isinstance(part, Message) else Message(_content(part))).to_json() for part in parts]}
 
@@ -290,7 +290,7 @@ def _content(part: Any) -> Content:
 
 
 def _contents(media_type: str, answer: Any) -> Any:
-    """The JSON of a resource: a text, a document, a file, or other JSON."""
+    """Return the JSON of a resource: a text, a document, a file, or other JSON."""
     if isinstance(answer, bytes | bytearray):
         return Image(bytes(answer), media_type or "application/octet-stream").to_json()
     if isinstance(answer, Image | Audio | EmbeddedResource):
@@ -299,7 +299,7 @@ def _contents(media_type: str, answer: Any) -> Any:
 
 
 def _completer(name: str, function: Callable[..., Any]) -> FunctionTool:
-    """The function as one that takes `value` and `context`."""
+    """Return the function with the parameters `value` and `context`."""
     parameters = [
         one.name
         for one in inspect.signature(function).parameters.values()
@@ -336,7 +336,7 @@ def _proposed(answer: Any) -> dict[str, Any]:
 
 
 def load_context_offers(module: str, root: str) -> Mapping[str, FunctionTool | Broken]:
-    """The functions behind the prompts, resources and completers of a module, by the function's name. Raises `DescriptionError`."""
+    """Return the functions behind the prompts, resources and completers of a module, by the function's name. Raises `DescriptionError`."""
     functions, completers = load_context(module, root)
     offers = {name: one if isinstance(one, Broken) else one.offer for name, one in functions.items()}
     return {**offers, **completers}

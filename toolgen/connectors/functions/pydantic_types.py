@@ -1,6 +1,6 @@
-"""Types that pydantic reads and writes: its models and dataclasses, and classes of others whose members have its `Field(…)`.
+"""Types that pydantic reads and writes: its models and dataclasses, and other classes with members that have its `Field(…)`.
 
-pydantic is the function's own: nothing here imports it before a module of functions did.
+pydantic is optional: this module imports it only after a module of functions did.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_
 _WHOLE = frozenset({"description", "title", "examples"})
 
 
-class _StandsIn(type):
-    """msgspec asks of what was read for a type whether it is of that type; what pydantic made is, whatever it is."""
+class _AnyInstance(type):
+    """Metaclass whose classes accept any instance, because msgspec checks the type of a value that pydantic made."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return True
 
 
-class ModelType(metaclass=_StandsIn):
-    """Stands in for a type that pydantic reads, where msgspec reads the rest. Each such type has a class of its own below this one."""
+class ModelType(metaclass=_AnyInstance):
+    """Placeholder for a type that pydantic reads, in a type that msgspec reads. Each such type has its own subclass."""
 
     adapter: ClassVar[Any]
 
     @classmethod
     def read(cls, value: Json) -> Any:
-        """The value of JSON. Raises `ValueError`, which says where and what to change, and quotes nothing that was sent."""
+        """Return the value of JSON. Raises `ValueError`, which names the place and the correction, without quoting the input."""
         from pydantic import ValidationError  # noqa: PLC0415 - it is there: the function's own module imported it
 
         try:
@@ -51,16 +51,16 @@ class ModelType(metaclass=_StandsIn):
 
     @classmethod
     def written(cls, value: Any) -> Any:
-        """The JSON of an answer of this type. Raises `ValueError` and `TypeError` for what has none."""
+        """Return the JSON of an answer of this type. Raises `ValueError` and `TypeError` for a value without one."""
         return cls.adapter.dump_python(value, mode="json", by_alias=True, warnings="none")
 
     @classmethod
     def schema(cls, mode: Literal["validation", "serialization"], template: str) -> dict[str, Any]:
-        """Its JSON Schema; `template` says where its definitions will stand."""
+        """Return its JSON Schema; `template` is the reference to its definitions."""
         from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - as above
 
         class Untitled(GenerateJsonSchema):
-            """Without the titles that say a member's name once more."""
+            """Schema generator without titles that repeat a member's name."""
 
             def field_title_should_be_set(self, schema: Any) -> bool:
                 return False
@@ -82,7 +82,7 @@ def is_field(said: Any) -> bool:
 
 
 def discriminating(said: Any) -> Any:
-    """A field that says by which member pydantic tells models apart, and nothing else that this one says."""
+    """Return the discriminator of pydantic's `Field`, if the field sets nothing else."""
     from pydantic import Field  # noqa: PLC0415 - it is there: this is one
 
     return Field(discriminator=said.discriminator)
@@ -90,7 +90,7 @@ def discriminating(said: Any) -> Any:
 
 def models_in(hint: Any) -> bool:
     """Return True if pydantic must read values of this type: it is or holds a model, or it has members that only pydantic reads."""
-    return "pydantic" in sys.modules and any(_needs(one) for one in _reached(hint, set()))
+    return "pydantic" in sys.modules and any(_needs(one) for one in _contained_types(hint, set()))
 
 
 def model_type(hint: Any, where: str) -> type[ModelType]:
@@ -98,12 +98,12 @@ def model_type(hint: Any, where: str) -> type[ModelType]:
     from pydantic import TypeAdapter  # noqa: PLC0415 - as above
     from pydantic.errors import PydanticUserError  # noqa: PLC0415 - as above
 
-    for one in _reached(hint, set()):
+    for one in _contained_types(hint, set()):
         if isinstance(one, msgspec.Meta) and any(getattr(one, name) is not None for name in _LIMITS):
             raise TypeError(f"{where}: msgspec.Meta(…) would have no effect beside pydantic's types; write Field(…)")
         if isinstance(one, type) and issubclass(one, msgspec.Struct):
             raise TypeError(
-                f"{where}: {one.__name__} is msgspec's and cannot hold or be held by pydantic's; write one kind"
+                f"{where}: {one.__name__} is a class of msgspec, which cannot be combined with classes of pydantic"
             )
     try:
         adapter = TypeAdapter(hint)
@@ -111,7 +111,7 @@ def model_type(hint: Any, where: str) -> type[ModelType]:
         made.adapter = adapter  # type: ignore[attr-defined]
         made.schema("validation", "#/$defs/{model}")  # type: ignore[attr-defined]
     except PydanticUserError as error:
-        raise TypeError(f"{where}: pydantic says: {bounded(str(error).splitlines()[0], _SHOWN)}") from error
+        raise TypeError(f"{where}: error of pydantic: {bounded(str(error).splitlines()[0], _SHOWN)}") from error
     return typing.cast("type[ModelType]", made)
 
 
@@ -121,14 +121,14 @@ def _needs(one: Any) -> bool:
     kind = _class_of(one)
     if kind is None or issubclass(kind, msgspec.Struct):
         return False
-    return any(is_field(said) or _is_limit(said) for said in _said_of_members(kind))
+    return any(is_field(said) or _is_limit(said) for said in _member_metadata(kind))
 
 
 def _is_limit(said: Any) -> bool:
     return type(said).__module__.partition(".")[0] in {"annotated_types", "pydantic"}
 
 
-def _said_of_members(kind: type) -> Iterator[Any]:
+def _member_metadata(kind: type) -> Iterator[Any]:
     """Yield the defaults and the `Annotated[…]` metadata of a class's members."""
     for name, hint in _members(kind).items():
         yield getattr(kind, name, None)
@@ -142,28 +142,28 @@ def _said_of_members(kind: type) -> Iterator[Any]:
                 waiting += typing.get_args(one)
 
 
-def _reached(hint: Any, seen: set[Any]) -> Iterator[Any]:
-    """A type, what is said beside it, and all the types that it leads to, through members of classes too; not into pydantic's own."""
+def _contained_types(hint: Any, seen: set[Any]) -> Iterator[Any]:
+    """Yield a type, its metadata, and all types that it contains, including members of classes; not inside pydantic's own types."""
     yield hint
     if typing.get_origin(hint) is Annotated:
         inner, *said = typing.get_args(hint)
         yield from said
-        yield from _reached(inner, seen)
+        yield from _contained_types(inner, seen)
         return
     if typing.get_origin(hint) is Literal:
         return
     for inner in typing.get_args(hint):
-        yield from _reached(inner, seen)
+        yield from _contained_types(inner, seen)
     kind = _class_of(hint)
     if kind is None or kind in seen:
         return
     seen.add(kind)
     for member in _members(kind).values():
-        yield from _reached(member, seen)
+        yield from _contained_types(member, seen)
 
 
 def _class_of(hint: Any) -> type | None:
-    """A class with members of its own that is not pydantic's."""
+    """Return a class with members that is not pydantic's."""
     kind = typing.get_origin(hint) or hint
     if not isinstance(kind, type) or is_model(kind):
         return None

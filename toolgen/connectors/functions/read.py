@@ -1,4 +1,4 @@
-"""A module of functions marked with `@tool`, or of tools that another framework made -> a Tool for each."""
+"""Reader of a module of functions marked with `@tool`, or of tools of another framework: a Tool for each."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _MAX_SIZE = 16 * 1024 * 1024
 
 
 def read_python(config: SourceConfig) -> SourceReading:
-    """Imports the module and reads what it marks. One that cannot be imported costs its own tools, and is a problem that says so.
+    """Import the module and read its marked functions. A module that cannot be imported has no tools, but a problem with the reason.
 
-    What else it imports is not looked at, so a build is never taken for unchanged.
+    Its own imports are not checked, so a build never treats it as unchanged.
     """
     module = config.location.partition(":")[0]
     try:
@@ -52,7 +52,9 @@ def read_python(config: SourceConfig) -> SourceReading:
         name = offer.mark.name or offer.name
         name = name if config.prefix == "none" else join(config.name, name)
         if not TOOL_NAME.match(name):
-            reason = f"{name} is no tool's name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
+            reason = (
+                f"{name} is not a valid name of a tool: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
+            )
             problems.append(_problem(config, origin, "bad_name", reason))
             continue
         tools.append(tool_of(config.name, config.location, offer, name, origin))
@@ -84,7 +86,7 @@ def read_python(config: SourceConfig) -> SourceReading:
 
 
 def _unread(config: SourceConfig, error: DescriptionError) -> SourceReading:
-    message = f"{error.message}; it has no tools until that is put right"
+    message = f"{error.message}; it has no tools until that is corrected"
     return SourceReading(
         info=SourceInfo(kind="python", digest=digest({}), title=config.location, version=""),
         tools=(),

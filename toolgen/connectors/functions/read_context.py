@@ -1,4 +1,4 @@
-"""Functions of a module marked with `@prompt` and `@resource` -> prompts, resources and problems."""
+"""Reader of functions marked with `@prompt` and `@resource`: prompts, resources and problems."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ __all__ = ["read_context"]
 
 
 def read_context(config: SourceConfig) -> tuple[tuple[Prompt | Resource, ...], list[Problem]]:
-    """The prompts and resources of a module. A function that cannot be one is a problem. Raises `DescriptionError`."""
+    """Return the prompts and resources of a module. An unusable function becomes a problem. Raises `DescriptionError`."""
     found: list[Prompt | Resource] = []
     problems: list[Problem] = []
     functions, _ = load_context(config.location, config.root)
     for function, offer in functions.items():
         origin = f"{config.location}.{function}"
         if isinstance(offer, Broken):
-            problems.append(_problem(config, origin, "bad_function", f"{offer.reason}; the function offers nothing"))
+            problems.append(
+                _problem(config, origin, "bad_function", f"{offer.reason}; the function has no prompt or resource")
+            )
             continue
         name = offer.mark.name or function
         name = name if config.prefix == "none" else join(config.name, name)
         if not TOOL_NAME.match(name):
-            reason = f"{name} is no name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
+            reason = f"{name} is not a valid name: letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
             problems.append(_problem(config, origin, "bad_name", reason))
             continue
         found.append(_made(config, offer, name, origin))

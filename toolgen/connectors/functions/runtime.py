@@ -1,4 +1,4 @@
-"""Runtime of the functions of a project: threads, an event loop, and the time that each call has until the gateway stops."""
+"""Runtime of the functions of a project: threads, an event loop, and the time limits of calls until the gateway stops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _SHARES = Shares()
 class FunctionRuntime:
     """Runtime for all functions of a gateway. All async functions run on one event loop and can share a database client, for example.
 
-    In a gateway `inner` makes the calls of functions to other tools, and `resource_updated` is told the URI of a resource that changed."""
+    In a gateway `inner` makes the calls of functions to other tools, and `resource_updated` is called with the URI of a changed resource.
+    """
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class FunctionRuntime:
         self.resource_updated = resource_updated
         self._threads = FunctionThreads(shares)
         self._watch = watch
-        self._loops: list[FunctionLoop] = []  # the last is in use, unless it is lost as all before it are
+        self._loops: list[FunctionLoop] = []  # the last one is in use, unless it is lost like all before it
         self._blocked = 0
         self._waits: set[asyncio.Timeout] = set()
         self.leaving = False
@@ -60,7 +61,7 @@ class FunctionRuntime:
     async def run(self, offer: FunctionTool, arguments: dict[str, Any], *, who: str, name: str) -> Any:
         """Run the function and return its result.
 
-        Raises what the function raises, `Escaped` in place of an exception that is no `Exception`, and `ThreadsBusy`.
+        Raises the exceptions of the function, `Escaped` in place of an exception that is not an `Exception`, and `ThreadsBusy`.
         """
         work = partial(offer.function, **arguments)
         if offer.is_async:
@@ -68,12 +69,12 @@ class FunctionRuntime:
         return await self._threads.run(who, name, work)
 
     async def apart(self, who: str, name: str, work: Callable[[], Any]) -> Any:
-        """Any other work that may hang: the import of a module. Raises as `run` does."""
+        """Run other work that may hang: the import of a module. Raises as `run` does."""
         return await self._threads.run(who, name, work)
 
     @contextlib.asynccontextmanager
     async def time_limit(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
-        """The time that a call has; it is over at once when the gateway gives functions up."""
+        """Return the time limit of a call; it ends at once when the gateway gives functions up."""
         async with asyncio.timeout(0 if self.leaving else seconds) as wait:
             self._waits.add(wait)
             try:
@@ -82,14 +83,14 @@ class FunctionRuntime:
                 self._waits.discard(wait)
 
     def give_up(self) -> None:
-        """Every call that waits for a function has waited long enough: the gateway leaves."""
+        """End the waiting of all calls for their functions, because the gateway stops."""
         self.leaving = True
         for wait in self._waits:
             if not wait.expired():
                 wait.reschedule(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
-        """Begins nothing more, and waits for nothing: what still runs ends with the process."""
+        """Start no more work, and wait for none: running functions end with the process."""
         self._threads.close()
         loops, self._loops = self._loops, []
         for loop in loops:

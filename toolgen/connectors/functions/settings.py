@@ -14,12 +14,12 @@ from toolgen.core.spelling import short
 __all__ = ["Adopted", "PythonKeys", "SourcePythonKeys", "read_python"]
 
 Adopted: TypeAlias = Literal["", "fastmcp", "langchain"]
-"""Whose tools a module has: our own, or those of another framework, taken as they are."""
+"""Origin of the tools of a module: toolgen's own, or another framework, adopted unchanged."""
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 
 
 class PythonKeys(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys below `python:`, where it is more than a module."""
+    """Keys below `python:`, if it is more than a module."""
 
     fastmcp: str = ""
     langchain: str = ""
@@ -33,11 +33,11 @@ class SourcePythonKeys(msgspec.Struct):
 
 
 def read_python(given: str | PythonKeys, entry: SourceEntry) -> tuple[str, Adopted]:
-    """The module, or `module:name` of what another framework made, and which one. Raises `ConfigError`, with the line."""
+    """Return the module, or `module:name` of a framework's object, and the framework. Raises `ConfigError`, with the line."""
     where = entry.where("python")
     if isinstance(given, str):
         if not _MODULE.match(given):
-            raise ConfigError(f"python: '{short(given)}' is no module like my_package.tools", where=where)
+            raise ConfigError(f"python: '{short(given)}' is not a module like my_package.tools", where=where)
         return given, ""
     if bool(given.fastmcp) == bool(given.langchain):
         raise ConfigError(
@@ -50,7 +50,7 @@ def read_python(given: str | PythonKeys, entry: SourceEntry) -> tuple[str, Adopt
     module, _, name = place.partition(":")
     if not _MODULE.match(module) or not _MODULE.match(name) or "." in name:
         raise ConfigError(
-            f"{adopted}: '{short(place)}' is no module and name like my_package.server:mcp",
+            f"{adopted}: '{short(place)}' is not a module and name like my_package.server:mcp",
             where=entry.where("python", adopted),
         )
     return place, adopted

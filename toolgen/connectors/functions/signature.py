@@ -1,4 +1,4 @@
-"""Tools of a module of marked functions: their schemas, made from annotations, and the conversion of JSON to arguments."""
+"""Tools of a module of marked functions: schemas made from annotations, and conversion of JSON to arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct
 
-from toolgen.connectors.functions.annotations import NOTHING, honoured, is_any, parameter
+from toolgen.connectors.functions.annotations import NOTHING, converted, is_any, parameter
 from toolgen.connectors.functions.context import ToolContext
 from toolgen.connectors.functions.decorator import MARK, Audio, EmbeddedResource, Image, ToolMark
 from toolgen.connectors.functions.docstrings import documented
@@ -33,7 +33,7 @@ __all__ = ["Broken", "FunctionTool", "forget", "imported", "load_offers", "modul
 _CONTENT = (Image, Audio, EmbeddedResource)
 _ANY = {"$toolgen": "any JSON"}
 _PARTS = object()
-_STRUCT = "_ArgumentsOfTool"  # no type of the function's own is called so
+_STRUCT = "_ArgumentsOfTool"  # a name that no type of a function has
 _IMPORTING = threading.Lock()
 
 
@@ -63,21 +63,21 @@ class FunctionTool(Struct, frozen=True, kw_only=True):
         return inspect.iscoroutinefunction(self.function)
 
     def arguments(self, given: JsonObject) -> dict[str, Any]:
-        """The keyword arguments of a call. Raises `msgspec.ValidationError`."""
+        """Return the keyword arguments of a call. Raises `msgspec.ValidationError`."""
         if self.struct is None:
             return dict(given)
         made = msgspec.convert(dict(given), self.struct, dec_hook=_any)
         return {name: getattr(made, name) for name in self.struct.__struct_fields__}
 
     def written(self, answer: Any, encode: Callable[[Any], Any]) -> Any:
-        """The JSON of an answer; `encode` is asked for what msgspec has no form for. Raises `TypeError` and `ValueError`."""
+        """Return the JSON of an answer; `encode` handles types without a form in msgspec. Raises `TypeError` and `ValueError`."""
         if self.answer is not None:
             return self.answer.written(answer)
         return msgspec.to_builtins(answer, str_keys=True, enc_hook=encode)
 
 
 class Broken(Struct, frozen=True, kw_only=True):
-    """A marked function that cannot be a tool, and why."""
+    """Marked function that cannot be a tool, and the reason."""
 
     name: str
     reason: str
@@ -85,9 +85,9 @@ class Broken(Struct, frozen=True, kw_only=True):
 
 
 def load_offers(module: str, root: str) -> Mapping[str, FunctionTool | Broken]:
-    """The marked functions that a module defines, by the function's name, in the order they stand.
+    """Return the marked functions that a module defines, by the function's name, in their order.
 
-    Imports it, from `root` before any other place, which runs it: it is the project's own code. Raises `DescriptionError`.
+    Imports the module, from `root` before any other place, which runs it: it is the project's own code. Raises `DescriptionError`.
     """
     loaded = imported(module, root)
     found: dict[str, FunctionTool | Broken] = {}
@@ -99,13 +99,13 @@ def load_offers(module: str, root: str) -> Mapping[str, FunctionTool | Broken]:
 
 
 def module_file(module: str, root: str) -> Path | None:
-    """The file that a module stands in; None for one that has none."""
+    """Return the file of a module; None if it has none."""
     file = getattr(imported(module, root), "__file__", None)
     return Path(file) if file else None
 
 
 def forget(modules: Iterable[str]) -> None:
-    """Has modules imported again when they are asked for next: their files are others. What they import themselves stays as it is."""
+    """Remove modules from the import cache, because their files changed. Modules that they import stay cached."""
     with _IMPORTING:
         for module in modules:
             sys.modules.pop(module, None)
@@ -114,7 +114,7 @@ def forget(modules: Iterable[str]) -> None:
 
 
 def imported(module: str, root: str) -> types.ModuleType:
-    """The module, from `root` before any other place. Raises `DescriptionError`, in words without what its own error says."""
+    """Return the module, from `root` before any other place. Raises `DescriptionError`, without the text of the import's error."""
     with _IMPORTING:
         if module in sys.modules:
             return sys.modules[module]
@@ -127,16 +127,16 @@ def imported(module: str, root: str) -> types.ModuleType:
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise DescriptionError(
-                f"the module cannot be imported: {_told(error, module)}",
+                f"the module cannot be imported: {_reason_of(error, module)}",
                 where=module,
-                suggestion="it is looked for in the project's folder first, and then where Python looks",
+                suggestion="it is searched in the project's folder first, and then in Python's path",
             ) from error
         finally:
             if added:
                 sys.path.remove(root)
 
 
-def _told(error: BaseException, module: str) -> str:
+def _reason_of(error: BaseException, module: str) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name and module.startswith(error.name):
         return f"there is no module {error.name}"
     trace = error.__traceback__
@@ -146,7 +146,7 @@ def _told(error: BaseException, module: str) -> str:
 
 
 def offer_of(name: str, function: Callable[..., Any], mark: ToolMark, *, parts: bool = False) -> FunctionTool | Broken:
-    """A function with its schemas. `parts`: its answer is what it is, without a schema, as that of a prompt."""
+    """Return a function with its schemas. `parts`: its answer has no schema, as that of a prompt."""
     try:
         text, line = "".join(inspect.getsourcelines(function)[0]), inspect.getsourcelines(function)[1]
     except (OSError, TypeError):
@@ -161,7 +161,7 @@ def offer_of(name: str, function: Callable[..., Any], mark: ToolMark, *, parts: 
     except (AttributeError, TypeError, ValueError, NameError, RuntimeError, re.error) as error:
         return Broken(name=name, reason=_without_advice(str(error)), line=line)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - annotations are code, and so are the classes that they name
-        return Broken(name=name, reason=f"its types cannot be read: {_told(error, '')}", line=line)
+        return Broken(name=name, reason=f"its types cannot be read: {_reason_of(error, '')}", line=line)
     return FunctionTool(
         name=name,
         function=function,
@@ -184,12 +184,12 @@ def _without_advice(reason: str) -> str:
 
 
 def _check_json(schema: Schema, said: str) -> None:
-    """Raises `TypeError` for a schema that is no JSON: a default may be NaN, and an example an object."""
+    """Raise `TypeError` for a schema that is not JSON: a default may be NaN, and an example an object."""
     for name, part in (*schema.get("properties", {}).items(), (said, schema)):
         try:
             schema_digest(part)
         except CanonicalError as error:
-            raise TypeError(f"{name or 'its schema'}: what stands there has no JSON form: {error.message}") from error
+            raise TypeError(f"{name or 'its schema'}: a value has no JSON form: {error.message}") from error
 
 
 def _input(
@@ -203,7 +203,7 @@ def _input(
         elif given.kind is given.VAR_KEYWORD:
             rest = True
         elif given.kind in {given.POSITIONAL_ONLY, given.VAR_POSITIONAL}:
-            raise TypeError(f"{given.name} has no name that an argument could have")
+            raise TypeError(f"{given.name} has no name, so it cannot be an argument")
         elif hint is None:
             raise TypeError(f"{given.name} has no type")
         elif given.name.startswith("__"):
@@ -211,7 +211,7 @@ def _input(
         else:
             fields.append(_field(given, hint, told.get(given.name, "")))
     if rest != (mark.input_schema is not None) or (rest and fields):
-        raise TypeError("**arguments and input_schema go with each other, and with nothing but a context")
+        raise TypeError("**arguments and input_schema require each other, and allow only a context besides")
     if mark.input_schema is not None:
         return context, None, dict(mark.input_schema)
     struct = msgspec.defstruct(_STRUCT, fields, kw_only=True)
@@ -232,7 +232,7 @@ def _field(given: inspect.Parameter, hint: Any, told: str) -> Any:
 
 
 def _schema(struct: type[msgspec.Struct]) -> Schema:
-    """The struct's schema with the struct itself as its root."""
+    """Return the struct's schema with the struct itself as its root."""
     whole = _schema_of(struct)
     definitions: dict[str, Any] = dict(whole.get("$defs", {}))
     root = definitions.pop(_STRUCT)
@@ -243,7 +243,7 @@ def _schema(struct: type[msgspec.Struct]) -> Schema:
 
 
 def _schema_of(kind: Any, mode: Literal["validation", "serialization"] = "validation") -> dict[str, Any]:
-    """The schema of a type. Definitions of pydantic's stand beside the others, under names of their own where two are called alike."""
+    """Return the schema of a type. pydantic's definitions are added to the others, renamed if two have equal names."""
     hoisted: dict[str, Any]
     template, hoisted, count = "#/$defs/{model}", {}, 0
     clashes: set[str] = set()
@@ -251,7 +251,7 @@ def _schema_of(kind: Any, mode: Literal["validation", "serialization"] = "valida
     def schema_hook(custom: type) -> dict[str, Any]:
         nonlocal count
         if custom is object:
-            return _ANY  # msgspec takes {} for no answer
+            return _ANY  # msgspec reads {} as no answer
         if not issubclass(custom, ModelType):
             raise NotImplementedError
         count += 1
@@ -274,7 +274,7 @@ def _schema_of(kind: Any, mode: Literal["validation", "serialization"] = "valida
 
 
 def _any(kind: type, value: Any) -> Any:
-    """A value of a type that msgspec does not know by itself."""
+    """Convert a value of a type that msgspec does not know."""
     if kind is object:
         return value
     if issubclass(kind, ModelType):
@@ -289,25 +289,25 @@ def _unmarked(schema: Any) -> Any:
 
 
 def _output(hint: Any) -> tuple[object, Schema | None]:
-    """The schema of an answer that is JSON, and what writes it: pydantic, or `_PARTS` for one that is more than JSON, or None."""
+    """Return the schema of a JSON answer, and its writer: pydantic, or `_PARTS` for an answer with other parts, or None."""
     if hint is None or hint is type(None) or is_any(hint):
         return None, None
-    if any(one in _CONTENT for one in _mentioned(hint)):
+    if any(one in _CONTENT for one in _types_in(hint)):
         return _PARTS, None
-    kind = honoured(hint, "the answer")
+    kind = converted(hint, "the answer")
     schema = _schema_of(kind, "serialization")
     reference = schema.get("$ref")
-    if isinstance(reference, str):  # providers and clients look for the type at the root
+    if isinstance(reference, str):  # providers and clients expect the type at the root
         name = reference.rpartition("/")[2]
         root = dict(schema["$defs"][name])
         inner = {key: value for key, value in schema["$defs"].items() if key != name}
-        if f'"#/$defs/{name}"' in msgspec.json.encode([root, inner]).decode():  # it holds others of itself
+        if f'"#/$defs/{name}"' in msgspec.json.encode([root, inner]).decode():  # it is recursive
             inner = dict(schema["$defs"])
         schema = root | ({"$defs": inner} if inner else {})
     return kind if isinstance(kind, type) and issubclass(kind, ModelType) else None, schema
 
 
-def _mentioned(hint: Any) -> Iterator[Any]:
+def _types_in(hint: Any) -> Iterator[Any]:
     yield hint
     for inner in typing.get_args(hint):
-        yield from _mentioned(inner)
+        yield from _types_in(inner)

@@ -1,6 +1,6 @@
-"""Threads for functions that are not async: a bounded share of them for each principal, and none that keeps the process from ending.
+"""Threads for functions that are not async: a limited number for each principal, none of which prevents the process from ending.
 
-One call of a function that runs in another thread, and how what became of it comes back to the gateway's loop.
+Also the job of one call in another thread, and the return of its result to the gateway's loop.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["Escaped", "FunctionThreads", "LoopWatch", "Shares", "ThreadsBusy", "
 
 
 class ThreadsBusy(Exception):  # noqa: N818 - a state of things, as `Unasked` is
-    """All threads that could run a function are taken by functions that have not ended."""
+    """All threads for functions are in use."""
 
 
 class Escaped(Exception):  # noqa: N818 - wraps what is no error of its own
-    """A function raised what would end the thread, loop or task that it runs in: `SystemExit`, say."""
+    """Exception of a function that would end its thread, loop or task, such as `SystemExit`."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(type(error).__name__)
@@ -35,7 +35,7 @@ class Escaped(Exception):  # noqa: N818 - wraps what is no error of its own
 
 
 class Job:
-    """Job that runs one function. `home` is the loop that waits for `done`; everything but `work` and `told` runs on that loop.
+    """Job that runs one function. `home` is the loop that waits for `done`; everything but `work` and `notify_home` runs on that loop.
 
     `given_up` is True if the call no longer waits for the job.
     """
@@ -51,8 +51,10 @@ class Job:
         self.done: asyncio.Future[Any] = self.home.create_future()
         self.given_up = False
 
-    def told(self, then: Callable[[Any, BaseException | None], None], value: Any, error: BaseException | None) -> bool:
-        """From the function's thread: has `then` called at home. False where there is no home any more."""
+    def notify_home(
+        self, then: Callable[[Any, BaseException | None], None], value: Any, error: BaseException | None
+    ) -> bool:
+        """Call `then` on the home loop, from the function's thread. Return False if the loop is closed."""
         try:
             self.home.call_soon_threadsafe(then, value, error)
         except RuntimeError:  # the gateway's loop is closed
@@ -60,7 +62,7 @@ class Job:
         return True
 
     def settle(self, value: Any, error: BaseException | None) -> None:
-        """The call that waits for the job has its answer."""
+        """Set the result for the call that waits for the job."""
         if self.done.done():
             return
         if error is None:
@@ -69,7 +71,7 @@ class Job:
             self.done.set_exception(error)
 
     async def ending(self, seconds: float) -> None:
-        """Waits a little for a function that was told to end, and whose first `done` was cancelled with the call that waited for it."""
+        """Wait a little for a function that was asked to end, after its first `done` was cancelled with its call."""
         self.given_up = True
         self.done = self.home.create_future()
         try:
@@ -77,7 +79,7 @@ class Job:
         finally:
             if not self.done.cancel():
                 with contextlib.suppress(BaseException):
-                    self.done.result()  # nobody else asks how it ended
+                    self.done.result()  # no other code reads its result
 
 
 def telling(error: BaseException) -> BaseException:
@@ -93,7 +95,7 @@ def telling(error: BaseException) -> BaseException:
 
 
 class Shares(Struct, frozen=True, kw_only=True):
-    """Number of functions that may run at once, and of those given up that may run besides: in all, and of one principal."""
+    """Maximum number of functions that run, and of abandoned ones that still run: in total, and per principal."""
 
     all: int = 64
     each: int = 16
@@ -105,10 +107,10 @@ _SHARES = Shares()
 
 
 class FunctionThreads:
-    """A thread cannot be stopped from outside. One whose call was given up is lost: another takes its place, within bounds, so that a
-    function that hangs takes nothing from anybody else, and from its own callers only what it takes for good.
+    """Pool of threads for functions. A thread cannot be stopped from outside. A thread whose call was given up is lost: another replaces
+    it, within limits, so that a hanging function affects no other caller, and its own callers only until the limit.
 
-    What is counted is counted on the gateway's loop alone.
+    The counts are changed only on the gateway's loop.
     """
 
     def __init__(self, shares: Shares = _SHARES) -> None:
@@ -120,16 +122,16 @@ class FunctionThreads:
 
     @property
     def running(self) -> int:
-        """Number of functions that run in a thread whose call is waited for, or that nothing could replace."""
+        """Number of functions whose call waits, or whose thread could not be replaced."""
         return self._taken.total()
 
     @property
     def lost(self) -> int:
-        """Number of functions that run on although nobody waits for them, with another thread in their place."""
+        """Number of abandoned functions that still run, with another thread in their place."""
         return self._lost.total()
 
     async def run(self, who: str, name: str, work: Callable[[], Any]) -> Any:
-        """Run `work` in a thread of its own and return its result. Raises `ThreadsBusy` at once if this principal can get no thread."""
+        """Run `work` in a separate thread and return its result. Raises `ThreadsBusy` at once if no thread is free for this principal."""
         if self._taken[who] >= self._shares.each or self.running >= self._shares.all:
             raise ThreadsBusy
         job = Job(name=name, who=who, work=work)
@@ -145,7 +147,7 @@ class FunctionThreads:
             raise
 
     def close(self) -> None:
-        """Ends the threads that wait for work. One that still runs ends with the process."""
+        """End the idle threads. A running one ends with the process."""
         while self._idle:
             self._idle.pop().end()
 
@@ -164,7 +166,7 @@ class FunctionThreads:
 
 
 class _JobState:
-    """In which of the counts a job stands."""
+    """Membership of a job in the counts."""
 
     __slots__ = ("taken",)
 
@@ -182,7 +184,7 @@ class _JobState:
 
 
 class _Thread:
-    """A daemon: what runs in it may run for ever, and the process ends all the same."""
+    """Daemon thread: its function may run for ever without preventing the process from ending."""
 
     __slots__ = ("_jobs",)
 
@@ -204,13 +206,13 @@ class _Thread:
                 value = job.context.run(job.work)
             except BaseException as raised:  # noqa: BLE001 - whatever somebody's function may raise
                 error = telling(raised)
-            if not job.told(then, value, error):
+            if not job.notify_home(then, value, error):
                 return
-            del taken, job, then, value, error  # nothing of a call stays while there is no other
+            del taken, job, then, value, error  # drop references to the call while waiting for the next one
 
 
 class LoopWatch(Struct, frozen=True, kw_only=True):
-    """Interval at which the loop is asked for a sign of life, and times without one after which it is called blocked, and lost."""
+    """Interval of pings to the loop, and times without an answer after which it counts as blocked, and as lost."""
 
     every_s: float = 0.5
     blocked_s: float = 1.0

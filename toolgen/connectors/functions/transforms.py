@@ -1,6 +1,6 @@
-"""Answers made of arguments by JSONPath alone: a template of JSON, in which text that begins with `$` is a path, and no code runs.
+"""Answers made from arguments only by JSONPath: a JSON template in which text that begins with `$` is a path; no code runs.
 
-An evaluation is bounded as a whole: in the steps of all its paths together, and in the size of what they select.
+An evaluation has limits in total: on the steps of all its paths, and on the size of the selected values.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MAX_DEPTH = 20
 _MAX_PATHS = 200
 _MAX_STEPS = 200_000
 _MAX_SIZE = 1 << 20
-_LESS = "ask for less"
+_LESS = "select less"
 
 
 class _Evaluation:
-    """Limits that are left for one evaluation of a template."""
+    """Remaining limits of one evaluation of a template."""
 
     __slots__ = ("arguments", "budget", "room")
 
@@ -38,7 +38,7 @@ class _Evaluation:
         self.room = _MAX_SIZE
 
     def find(self, path: JsonPath) -> list[Json]:
-        """The values that a path selects. Raises `ToolError`."""
+        """Return the values that a path selects. Raises `ToolError`."""
         from toolgen.core.json_path import JsonPathError  # noqa: PLC0415 - takes long to import, and few projects have transforms
 
         try:
@@ -117,23 +117,23 @@ def _operator(template: Mapping[str, Any], name: str, path: Callable[[str], Json
     work = _OPERATORS.get(name)
     if work is None:
         raise ValueError(
-            f"{bounded(name, 40)} is no operator{nearest(name, _OPERATORS)} (there are: {', '.join(_OPERATORS)})"
+            f"{bounded(name, 40)} is not an operator{nearest(name, _OPERATORS)} (there are: {', '.join(_OPERATORS)})"
         )
     text = template[name]
     if len(template) > 1 or not isinstance(text, str) or not text.startswith("$"):
-        raise ValueError(f"{name} stands alone in its mapping, and takes one path")
+        raise ValueError(f"{name} must be the only key of its mapping, with one path")
     chosen = path(text)
 
     def operate(evaluation: _Evaluation) -> Json:
         values = evaluation.find(chosen)
         if chosen.singular and len(values) == 1 and isinstance(values[0], (list, tuple)):
-            values = list(values[0])  # of one list its members are meant
+            values = list(values[0])  # for a single list its members are meant
         if name not in _PICKING:
             evaluation.take(values)
         try:
             made = work(values)
         except (TypeError, ArithmeticError):
-            raise ToolError(f"{name} of {text}: the values are not of one kind that it takes") from None
+            raise ToolError(f"{name} of {text}: the values do not have one accepted type") from None
         if name in _PICKING:
             evaluation.take(made)
         return made
@@ -181,4 +181,4 @@ _OPERATORS: Mapping[str, Callable[[list[Any]], Json]] = {
     "$join": _join,
 }
 _PICKING = frozenset({"$first", "$last", "$count"})
-"""Operators that look at one value at most, whatever the size of the others."""
+"""Operators that read at most one value, whatever the size of the others."""

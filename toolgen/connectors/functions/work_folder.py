@@ -1,6 +1,6 @@
-"""Folders that calls of functions work in: one a call, bounded in size, and removed when it ends.
+"""Work folders of calls of functions: one per call, limited in size, and removed when the call ends.
 
-Each process has a folder of its own for them, which a later one removes if this process was killed.
+Each process has its own parent folder, which a later process removes if this one was killed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class WorkFolders:
         self._held: int | None = None
 
     def make(self) -> Path:
-        """A new folder that only this user can read. Raises `OSError`."""
+        """Return a new folder that only this user can read. Raises `OSError`."""
         with self._lock:
             if self._own is None:
                 self._own = self._opened()
         return Path(tempfile.mkdtemp(prefix="call-", dir=self._own))
 
     def close(self) -> None:
-        """Removes what is left."""
+        """Remove the remaining folders."""
         with self._lock:
             if self._own is not None:
                 shutil.rmtree(self._own, ignore_errors=True)
@@ -56,7 +56,7 @@ class WorkFolders:
         self._root.mkdir(parents=True, exist_ok=True)
         turn = open_descriptor(self._root / _LOCK, "RDWR", "CREAT")
         try:
-            lock(turn, wait=True)  # nobody takes a folder that is just being made for one that was left
+            lock(turn, wait=True)  # prevents another process from removing a folder during its creation
             for left in self._root.glob("process-*"):
                 if not _is_held(left):
                     shutil.rmtree(left, ignore_errors=True)
@@ -72,7 +72,7 @@ class WorkFolders:
 
 
 class CallFolder:
-    """The folder of one call: made when the function first asks for it. `full` is called, on the gateway's loop, when it is too large."""
+    """Folder of one call, created when the function first uses it. `full` is called, on the gateway's loop, when it is too large."""
 
     __slots__ = ("_folders", "_full", "_loop", "_making", "_path", "_watching", "overfull")
 
@@ -86,19 +86,19 @@ class CallFolder:
         self.overfull = False
 
     def path(self) -> Path:
-        """From the function's thread. Raises `OSError`."""
+        """Return the path; called from the function's thread. Raises `OSError`."""
         with self._making:
             if self._path is None:
                 self._path = self._folders.make()
                 self._loop.call_soon_threadsafe(self._watch)
             return self._path
 
-    def bounded_by(self, full: Callable[[], None]) -> None:
+    def set_full_callback(self, full: Callable[[], None]) -> None:
         """Set the callback that ends the call when the folder is too large."""
         self._full = full
 
     async def close(self) -> None:
-        """Looks at it once more, and removes it."""
+        """Check the size once more, and remove the folder."""
         self._full = None
         if self._watching is not None:
             self._watching.cancel()
@@ -107,9 +107,9 @@ class CallFolder:
 
     def _watch(self) -> None:
         if self._full is not None:
-            self._watching = self._loop.create_task(self._look())
+            self._watching = self._loop.create_task(self._check_size())
 
-    async def _look(self) -> None:
+    async def _check_size(self) -> None:
         while self._path is not None and not self.overfull:
             await asyncio.sleep(_LOOK_S)
             self.overfull = await asyncio.to_thread(_is_full, self._path)

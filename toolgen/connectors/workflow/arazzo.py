@@ -20,7 +20,7 @@ from toolgen.connectors.workflow.draft import (
     MAX_STEPS,
     MAX_WAIT_S,
     DraftUse,
-    Given,
+    GivenParameter,
     WorkflowDraft,
     checked,
     checked_criterion,
@@ -63,14 +63,14 @@ _STEP_KEYS = frozenset(
 _Path = tuple[str | int, ...]
 
 
-class _Whole(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys under `x-toolgen` of a workflow."""
+class _WorkflowExtension(msgspec.Struct, forbid_unknown_fields=True):
+    """Keys under `x-toolgen` of a workflow."""
 
     timeout: str = ""
 
 
-class _More(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys under `x-toolgen`."""
+class _StepExtension(msgspec.Struct, forbid_unknown_fields=True):
+    """Keys under `x-toolgen` of a step."""
 
     when: str = ""
     for_each: Any = None
@@ -80,7 +80,7 @@ class _More(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def sources_of(document: YamlDocument) -> dict[str, str]:
-    """The URL of each source description by its name. Raises `DescriptionError` for what is no Arazzo 1.0."""
+    """Return the URL of each source description by its name. Raises `DescriptionError` for a document that is not Arazzo 1.0."""
     version = document.data.get("arazzo")
     if not isinstance(version, str) or not _VERSION.match(version):
         raise fault(f"is Arazzo {version}, and 1.0 is read", document.where("arazzo"))
@@ -91,15 +91,15 @@ def sources_of(document: YamlDocument) -> dict[str, str]:
             raise fault("a source description has a name and a url", document.where("sourceDescriptions", index))
         found[one["name"]] = one["url"]
     if not found:
-        raise fault("names no source under sourceDescriptions:", document.where("sourceDescriptions"))
+        raise fault("has no source under sourceDescriptions:", document.where("sourceDescriptions"))
     return found
 
 
 def read_arazzo(document: YamlDocument) -> Iterator[tuple[str, WorkflowDraft | DescriptionError]]:
-    """Each workflow of a document by its id, or what is wrong with it. Raises `DescriptionError` where there is none."""
+    """Return each workflow of a document, or its fault, by its id. Raises `DescriptionError` if there is none."""
     listed = document.data.get("workflows")
     if not isinstance(listed, list) or not listed:
-        raise fault("names no workflow under workflows:", document.where("workflows"))
+        raise fault("has no workflow under workflows:", document.where("workflows"))
     known = {one.get("workflowId") for one in listed if isinstance(one, dict)}
     seen: set[str] = set()
     for index, one in enumerate(listed):
@@ -125,7 +125,7 @@ class _ArazzoReader(Struct):
     where: dict[str, str] = {}
 
     def draft(self) -> WorkflowDraft:
-        """Raises `DescriptionError` for the first thing that is wrong."""
+        """Return the draft. Raises `DescriptionError` for the first fault."""
         here = self.where[""] = self.document.where(*self.path)
         if "dependsOn" in self.given:
             where = self.document.where(*self.path, "dependsOn")
@@ -140,7 +140,11 @@ class _ArazzoReader(Struct):
         steps = [self._step(one, (*self.path, "steps", index), ids) for index, one in enumerate(listed)]
         outputs = self._outputs(self.given, self.path)
         inside = (*self.path, "x-toolgen")
-        more = decode(self.document, inside, _Whole, DescriptionError) if "x-toolgen" in self.given else _Whole()
+        more = (
+            decode(self.document, inside, _WorkflowExtension, DescriptionError)
+            if "x-toolgen" in self.given
+            else _WorkflowExtension()
+        )
         for key in outputs:
             self.where[f"outputs {key}"] = self.document.where(*self.path, "outputs", key)
         return WorkflowDraft(
@@ -166,7 +170,11 @@ class _ArazzoReader(Struct):
             raise fault(f"there are two steps {name}", here)
         self.where[name] = here
         self.uses[name] = self._use(given, path)
-        more = decode(self.document, (*path, "x-toolgen"), _More, DescriptionError) if "x-toolgen" in given else _More()
+        more = (
+            decode(self.document, (*path, "x-toolgen"), _StepExtension, DescriptionError)
+            if "x-toolgen" in given
+            else _StepExtension()
+        )
         extra = (*path, "x-toolgen")
         if more.undo is not None:
             self.undos[name] = self._undo(more.undo, (*extra, "undo"))
@@ -231,9 +239,9 @@ class _ArazzoReader(Struct):
         where = self.document.where(*path, "call")
         return DraftUse(where=where, tool=given.call, arguments=given.arguments, places=places)
 
-    def _parameters(self, given: dict[str, Any], path: _Path) -> tuple[Given, ...]:
+    def _parameters(self, given: dict[str, Any], path: _Path) -> tuple[GivenParameter, ...]:
         """Return the parameters of a step, and those of the workflow that the step does not override."""
-        found: dict[tuple[str, str], Given] = {}
+        found: dict[tuple[str, str], GivenParameter] = {}
         for holder, at in ((self.given, self.path), (given, path)):
             for index, one in enumerate(self._list(holder, "parameters", at)):
                 where = self.document.where(*at, "parameters", index)
@@ -246,7 +254,7 @@ class _ArazzoReader(Struct):
                 ):
                     raise fault("a parameter has a name, in: (path, query, header or cookie) and a value", where)
                 value = checked(item["value"], where)
-                found[place, name] = Given(
+                found[place, name] = GivenParameter(
                     name=name, place=place, value=value, where=where, common=holder is self.given
                 )
         return tuple(found.values())
@@ -281,7 +289,7 @@ class _ArazzoReader(Struct):
         return tuple(found)
 
     def _actions(self, given: dict[str, Any], key: str, common: str, path: _Path, ids: list[Any]) -> tuple[Action, ...]:
-        """The step's own actions, then those of the workflow that have other names."""
+        """Return the step's own actions, then those of the workflow with other names."""
         found: dict[str, Action] = {}
         for holder, name, at in ((given, key, path), (self.given, common, self.path)):
             for index, one in enumerate(self._list(holder, name, at)):
@@ -332,7 +340,7 @@ class _ArazzoReader(Struct):
         return {"type": "object", "properties": {}, **given}
 
     def _resolved(self, one: Any, kind: str, where: str) -> dict[str, Any]:
-        """A part as it is written, or the component that it refers to, with a value of its own where it has one."""
+        """Return a part as written, or the component that it refers to, with the reference's own value if it has one."""
         if not isinstance(one, dict):
             raise fault("takes an object", where)
         reference = one.get("reference")
@@ -367,21 +375,21 @@ class _ArazzoReader(Struct):
 
 
 def _target(item: dict[str, Any], ids: list[Any], given: dict[str, Any], where: str) -> str:
-    """The step that an action goes on at: a later one, so that every workflow ends."""
+    """Return the step that an action continues at: a later one, so that every workflow ends."""
     step = item.get("stepId")
     if not isinstance(step, str):
         raise fault("goto: takes a stepId; call another workflow as a step", where)
     if step not in ids:
         raise fault(f"there is no step {step}{nearest(step, map(str, ids))}", where)
     if ids.index(step) <= ids.index(given.get("stepId")):
-        raise fault(f"goto {step} leads back, in a cycle", where, "go on at a later step, or use retry")
+        raise fault(f"goto {step} leads back, in a cycle", where, "continue at a later step, or use retry")
     return step
 
 
 def _replaced(payload: Any, target: str, value: Any, where: str) -> Any:
-    """A payload with one part replaced (RFC 6901)."""
+    """Return a payload with one part replaced (RFC 6901)."""
     if not target.startswith("/"):
-        raise fault(f"'{target[:80]}' is no JSON Pointer", where)
+        raise fault(f"'{target[:80]}' is not a JSON Pointer", where)
     holder, steps = payload, [part.replace("~1", "/").replace("~0", "~") for part in target.split("/")[1:]]
     for part in steps[:-1]:
         holder = (

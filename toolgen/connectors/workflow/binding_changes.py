@@ -22,8 +22,8 @@ def step_changes(earlier: Tool, later: Tool) -> Iterator[BindingChange]:
     for tool in dict.fromkeys(name for name in before if name not in after):
         yield breaking("steps", f"no longer calls {tool}")
     if set(before) == set(after) and (old.stages, old.outputs) != (new.stages, new.outputs):
-        yield breaking("steps", "its steps are other than before")
+        yield breaking("steps", "its steps have changed")
     if old.timeout_s != new.timeout_s:
         times = [f"{one.timeout_s:g} s" if one.timeout_s else "no limit" for one in (old, new)]
         shorter = bool(new.timeout_s) and (not old.timeout_s or new.timeout_s < old.timeout_s)
-        yield change(shorter, "timeout", f"the whole may take {times[1]} (before: {times[0]})")
+        yield change(shorter, "timeout", f"the complete run may take {times[1]} (before: {times[0]})")

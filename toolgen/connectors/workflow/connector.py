@@ -29,7 +29,7 @@ class WorkflowConnector(Connector):
     kind = "workflow"
     keys = WorkflowKeys
     bindings = frozenset({"workflow"})
-    failure_advice = "the tools that its steps call have their own; a step has retry:"
+    failure_advice = "the tools that its steps call have their own; use retry: of a step"
     auth_refusal = "the tools that its steps call have theirs"
     no_proof = "the tool is made of calls to other tools, which are proved for themselves"
 

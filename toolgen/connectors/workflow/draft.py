@@ -1,4 +1,4 @@
-"""A workflow as it was read, before anybody looked whether the tools that it calls are there."""
+"""Draft of a workflow as it was read, before its tools are linked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
     "MAX_STEPS",
     "MAX_WAIT_S",
     "DraftUse",
-    "Given",
+    "GivenParameter",
     "WorkflowDraft",
     "checked",
     "checked_criterion",
@@ -37,8 +37,8 @@ MAX_WAIT_S = 60.0
 MIN_TIMEOUT_S, MAX_TIMEOUT_S = 0.1, 86_400.0
 
 
-class Given(Struct, frozen=True, kw_only=True):
-    """Parameter value of an Arazzo step, by name and place in a request. A `common` value is for all steps; it need not fit each."""
+class GivenParameter(Struct, frozen=True, kw_only=True):
+    """Parameter value of an Arazzo step, by name and place in a request. A `common` value applies to all steps, and need not fit each."""
 
     name: str
     place: str  # path | query | header | cookie, or "" for an input of a workflow
@@ -48,8 +48,9 @@ class Given(Struct, frozen=True, kw_only=True):
 
 
 class DraftUse(Struct, frozen=True, kw_only=True):
-    """Which tool a step calls, by one of: its name (`tool`); an operation of a source (any, where there is none), by its `operationId` or
-    as `#/paths/…`; a workflow of the same file. `places` are the lines of arguments."""
+    """Tool of a step, by one of: its name (`tool`); an operation of a source (any source, if none is given), by its `operationId` or as
+    `#/paths/…`; a workflow of the same file. `places` are the lines of arguments.
+    """
 
     where: str
     tool: str = ""
@@ -59,13 +60,13 @@ class DraftUse(Struct, frozen=True, kw_only=True):
     workflow: str = ""
     arguments: Mapping[str, Any] = {}
     places: Mapping[str, str] = {}
-    given: tuple[Given, ...] = ()
+    given: tuple[GivenParameter, ...] = ()
     body: Any = None
     body_where: str = ""
 
 
 class WorkflowDraft(Struct, frozen=True, kw_only=True):
-    """Workflow as it was read. `uses` and `undos` give the calls of its steps, by step id.
+    """Workflow as it was read. `uses` and `undos` are the calls of its steps, by step id.
 
     `where` is the line of each step, of the workflow under "", and of its outputs.
     """
@@ -83,7 +84,7 @@ class WorkflowDraft(Struct, frozen=True, kw_only=True):
 
 
 def timeout_of(text: str, where: str) -> float:
-    """Seconds that a whole workflow may take, 0 where it does not say. Raises `DescriptionError`."""
+    """Return the time limit of a workflow in seconds, 0 if it has none. Raises `DescriptionError`."""
     if not text:
         return 0.0
     seconds = parse_duration(text)
@@ -98,7 +99,7 @@ def fault(message: str, where: str, suggestion: str = "") -> DescriptionError:
 
 
 def checked(value: Any, where: str) -> Any:
-    """A value whose expressions can all be read. Raises `DescriptionError`."""
+    """Return a value if all its expressions are valid. Raises `DescriptionError`."""
     try:
         found = tuple(references(parse(value)))
     except ExpressionError as error:
@@ -110,7 +111,7 @@ def checked(value: Any, where: str) -> Any:
 
 
 def checked_criterion(criterion: Criterion, where: str) -> Criterion:
-    """A criterion that can be read. Raises `DescriptionError`."""
+    """Return a criterion if it is valid. Raises `DescriptionError`."""
     try:
         if criterion.type == "simple":
             parse_condition(criterion.condition)
@@ -119,7 +120,7 @@ def checked_criterion(criterion: Criterion, where: str) -> Criterion:
     except ExpressionError as error:
         raise fault(str(error), where) from error
     if criterion.type != "simple" and not criterion.context:
-        raise fault(f"a {criterion.type} condition needs the expression that it is held against", where)
+        raise fault(f"a {criterion.type} condition needs the expression that it is compared with", where)
     if criterion.type == "regex":
         _check_pattern(criterion.condition, where)
     if criterion.type == "jsonpath":
@@ -134,7 +135,7 @@ def _check_pattern(pattern: str, where: str) -> None:
         options = jsonschema_rs.RegexOptions(size_limit=1 << 20)
         jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
     except (ValueError, jsonschema_rs.ValidationError) as error:
-        raise fault(f"'{pattern[:80]}' is no regular expression without backtracking", where) from error
+        raise fault(f"'{pattern[:80]}' is not a regular expression without backtracking", where) from error
 
 
 def _check_path(path: str, where: str) -> None:

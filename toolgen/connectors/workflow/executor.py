@@ -1,4 +1,4 @@
-"""Calls of workflows: each step is a call of its own through the whole pipeline."""
+"""Execution of workflows: each step is a separate call through the complete pipeline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _MAX_SIZE = 1_048_576
 
 
 class WorkflowExecutor:
-    """`inner` makes the calls; without it, for a preview, there are none. `sleep` waits between attempts, by `clock` time is over."""
+    """Executor of workflows. `inner` makes the calls; without it, only previews are possible. `sleep` waits between attempts, and
+    `clock` measures time limits.
+    """
 
     def __init__(self, inner: InnerCalls | None, sleep: Sleep = asyncio.sleep, clock: Clock | None = None) -> None:
         self._inner = inner
@@ -33,7 +35,7 @@ class WorkflowExecutor:
         self._clock = clock or SystemClock()
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
-        """Goes through the steps; where one waits for a person, what was done so far is kept, and goes on with the answer."""
+        """Run the steps. If one waits for a person, the results so far are stored, and the run continues with the answer."""
         assert self._inner is not None  # noqa: S101 - a preview executes nothing
         ended = await Run(call, self._inner, self._sleep, self._clock).to_end()
         if isinstance(ended, Waiting):
@@ -44,14 +46,12 @@ class WorkflowExecutor:
         try:
             data: Json = carried(ended.outputs, str)
         except TooDeepError as error:
-            message = f"what the workflow gives is {error}; all of its steps were made"
-            return Failed(error=Error(code="step_failed", message=message, suggestion="let it give less"))
+            message = f"the output of the workflow is {error}; all of its steps were executed"
+            return Failed(error=Error(code="step_failed", message=message, suggestion="reduce its outputs"))
         size = len(encode_json(data))
         if size > _MAX_SIZE:
-            message = (
-                f"what the workflow gives has {size} bytes, and {_MAX_SIZE} are the most; all of its steps were made"
-            )
-            return Failed(error=Error(code="response_too_large", message=message, suggestion="let it give less"))
+            message = f"the output of the workflow has {size} bytes, and {_MAX_SIZE} are the limit; all of its steps were executed"
+            return Failed(error=Error(code="response_too_large", message=message, suggestion="reduce its outputs"))
         return Success(data=data, truncated=ended.truncated, delivery=Delivery(bytes=size), row_notes=ended.row_notes)
 
     async def _suspended(self, inner: InnerCalls, call: Call, waiting: Waiting) -> Failed:
@@ -60,7 +60,7 @@ class WorkflowExecutor:
         try:
             if size <= _MAX_SIZE:
                 return Failed(error=await inner.suspend(call, state, tuple(waiting.waits.values())))
-            fault = f"what its steps gave has {size} bytes, and {_MAX_SIZE} are kept at most"
+            fault = f"the results of its steps have {size} bytes, and {_MAX_SIZE} are the limit"
         except StateError as error:
             fault = error.message
         for call_id in waiting.waits.values():
@@ -72,7 +72,7 @@ class WorkflowExecutor:
         return Failed(error=Error(code="step_failed", message=message), data={"done": done})
 
     def preview(self, call: Call) -> JsonObject:
-        """Which tools would be called, with what, as far as that is known before any of them was."""
+        """Return the tools that would be called with their arguments, as far as both are known before the first call."""
         binding = call.tool.binding
         assert isinstance(binding, WorkflowBinding)  # noqa: S101 - the tool of such a source
         scope = ExpressionScope(inputs=own_arguments(call.tool, call.arguments), steps={})
@@ -83,7 +83,7 @@ class WorkflowExecutor:
         return {"workflow": binding.workflow, "steps": [_shown(step, scope) for step in steps]}
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because no resource is open."""
 
 
 def _shown(step: Step, scope: ExpressionScope) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Linker of workflows: their steps are held against the tools that they call, and nothing may go in circles."""
+"""Linker of workflows: steps are connected to the tools that they call, without circles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.connectors.workflow.draft import DraftUse, WorkflowDraft
 from toolgen.connectors.workflow.read import Drafts
 from toolgen.connectors.workflow.reference_check import check_references
-from toolgen.connectors.workflow.step_arguments import Argued, argued
+from toolgen.connectors.workflow.step_arguments import StepCall, step_call
 from toolgen.core.errors import DescriptionError
 from toolgen.core.spelling import nearest
 from toolgen.model.argument_names import with_listed_arguments
@@ -26,19 +26,19 @@ from toolgen.model.workflow import Step
 __all__ = ["link_workflows"]
 
 MAX_DEPTH = 5
-"""How many workflows may be inside of one another: as many as the gateway makes calls inside of calls."""
+"""Maximum nesting of workflows, equal to the gateway's limit on nested calls."""
 _STRENGTH = {Effect.READ: 0, Effect.WRITE: 1, Effect.DESTRUCTIVE: 2}
 
 
 class _Linked(Struct):
-    """A workflow while it is put together."""
+    """Workflow during linking."""
 
     source: str
     draft: WorkflowDraft
     tool: Tool
     faults: list[DescriptionError] = []
     remarks: list[str] = []
-    calls: list[str] = []  # other workflows, by the names of their tools
+    calls: list[str] = []  # called workflows, by the names of their tools
     depth: int = 1
     done: bool = False
 
@@ -46,7 +46,7 @@ class _Linked(Struct):
 def link_workflows(
     readings: Mapping[str, SourceReading], configs: Mapping[str, SourceConfig], checks: LinkChecks
 ) -> Mapping[str, SourceReading]:
-    """Return the readings with every workflow completed. One with a fault has no tool, and a problem that says the line."""
+    """Return the readings with every workflow completed. A workflow with a fault has no tool, but a problem with the line."""
     drafts = {name: reading.drafts for name, reading in readings.items() if isinstance(reading.drafts, Drafts)}
     linker = _Linker(readings, drafts, configs, checks)
     made = linker.all()
@@ -89,7 +89,7 @@ class _Linker:
         self._path: list[str] = []
 
     def all(self) -> tuple[_Linked, ...]:
-        """All workflows, called ones before their callers."""
+        """Link all workflows, called ones before their callers."""
         for name in self._workflows:
             self._link(name)
         return tuple(self._workflows.values())
@@ -101,18 +101,18 @@ class _Linker:
         self._path.append(name)
         uses = [(step, draft, False) for step, draft in one.draft.uses.items()]
         uses += [(step, draft, True) for step, draft in one.draft.undos.items()]
-        found: dict[tuple[str, bool], Argued] = {}
+        found: dict[tuple[str, bool], StepCall] = {}
         for step, draft, undoes in uses:
             try:
                 tool = self._target(one, draft)
-                found[step, undoes] = argued(draft, tool, self._checks)
+                found[step, undoes] = step_call(draft, tool, self._checks)
                 one.remarks += found[step, undoes].remarks
             except DescriptionError as error:
                 one.faults.append(error)
         self._path.pop()
         one.done = True
         if one.depth > MAX_DEPTH:
-            message = f"{one.depth} workflows are inside of one another, and {MAX_DEPTH} are the most"
+            message = f"{one.depth} workflows are nested, and {MAX_DEPTH} are the limit"
             one.faults.append(DescriptionError(message, where=one.draft.where[""]))
         stages = tuple(tuple(_completed(step, found) for step in stage) for stage in one.draft.stages)
         tools = {step: made.tool for (step, undoes), made in found.items() if not undoes}
@@ -123,7 +123,7 @@ class _Linker:
             one.tool = _sealed(one, stages, [made.tool for made in found.values()])
 
     def _target(self, one: _Linked, use: DraftUse) -> Tool:
-        """The tool that a step calls. Raises `DescriptionError`."""
+        """Return the tool of a step. Raises `DescriptionError`."""
         tool = self._by_name(use) if use.tool else self._of_arazzo(one, use)
         inner = self._workflows.get(tool.name)
         if inner is None:
@@ -133,7 +133,7 @@ class _Linker:
             raise DescriptionError(f"the workflows call each other in a circle: {circle}", where=use.where)
         self._link(tool.name)
         if inner.faults:
-            raise DescriptionError(f"{tool.name} is a workflow that has no tool", where=use.where)
+            raise DescriptionError(f"{tool.name} is a workflow without a tool", where=use.where)
         one.depth = max(one.depth, inner.depth + 1)
         return inner.tool
 
@@ -175,7 +175,7 @@ class _Linker:
         return self._readings[source].identifiers.get(tool.origin, ""), tool.origin
 
     def _sources(self, one: _Linked, use: DraftUse) -> tuple[str, ...]:
-        """The sources of toolgen.yaml that a source description is: the one with its name, or those of a file or URL like its own."""
+        """Return the sources of toolgen.yaml for a source description: the one with its name, or those with the same file or URL."""
         described = self._drafts[one.source].sources
         names = (use.source,) if use.source else tuple(described)
         if use.source and use.source not in described:
@@ -184,7 +184,7 @@ class _Linker:
             )
         found: list[str] = []
         for name in names:
-            found += [name] if name in self._readings else self._alike(described[name])
+            found += [name] if name in self._readings else self._normalized(described[name])
         if not found:
             raise DescriptionError(
                 f"no source of toolgen.yaml is called {' or '.join(names)}, or reads the same description",
@@ -193,7 +193,7 @@ class _Linker:
             )
         return tuple(dict.fromkeys(found))
 
-    def _alike(self, url: str) -> list[str]:
+    def _normalized(self, url: str) -> list[str]:
         name = PurePosixPath(url.partition("?")[0]).name
         return [
             source
@@ -202,7 +202,7 @@ class _Linker:
         ]
 
 
-def _completed(step: Step, found: Mapping[tuple[str, bool], Argued]) -> Step:
+def _completed(step: Step, found: Mapping[tuple[str, bool], StepCall]) -> Step:
     made, undo = found.get((step.id, False)), found.get((step.id, True))
     changes: dict[str, Any] = {} if made is None else {"use": made.use}
     if undo is not None:
@@ -211,7 +211,7 @@ def _completed(step: Step, found: Mapping[tuple[str, bool], Argued]) -> Step:
 
 
 def _sealed(one: _Linked, stages: tuple[tuple[Step, ...], ...], called: Sequence[Tool]) -> Tool:
-    """The tool of a workflow that is in order: as strong as the strongest tool that it calls."""
+    """Return the tool of a valid workflow. Its effect is the strongest effect of the tools that it calls."""
     effect = max((one.tool.effect, *(tool.effect for tool in called)), key=_STRENGTH.__getitem__)
     binding = WorkflowBinding(
         workflow=one.draft.id, stages=stages, outputs=dict(one.draft.outputs), timeout_s=one.draft.timeout_s

@@ -1,4 +1,4 @@
-"""A file of workflows -> what each is, and a tool for it that a build completes."""
+"""Reader of a file of workflows: a draft and an incomplete tool for each, which the build completes."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ _MAX_SIZE = 4 * 1024 * 1024
 
 
 class Drafts(Struct, frozen=True, kw_only=True):
-    """The workflows of one source by their ids, and the URLs of the descriptions that it names."""
+    """Workflows of one source by their ids, and the URLs of the descriptions that it names."""
 
     workflows: Mapping[str, WorkflowDraft] = {}
     sources: Mapping[str, str] = {}
 
 
 def read_workflow(config: SourceConfig) -> SourceReading:
-    """Reads a file. The tools in the reading call nothing yet: what their steps call is known where all tools are; `drafts` has the steps.
+    """Read a file. The tools of the reading call nothing yet, because their steps are linked when all tools are known; `drafts` has the
+    steps.
 
-    Raises `DescriptionError` for what is neither Arazzo 1.0 nor the short form.
+    Raises `DescriptionError` for a file that is neither Arazzo 1.0 nor the short form.
     """
     path = Path(config.location)
     document = read(path, path.name, DescriptionError)
     if not isinstance(document.data, dict):
-        raise DescriptionError("holds no workflows", where=document.where())
+        raise DescriptionError("contains no workflows", where=document.where())
     arazzo = "arazzo" in document.data
     sources = sources_of(document) if arazzo else {}
     read_all = read_arazzo if arazzo else read_short_form

@@ -40,7 +40,7 @@ def check_references(
 
 
 class _KnownReferences(Struct, frozen=True):
-    """Allowed targets of an expression: steps, and roots beside `inputs` and `steps`."""
+    """Allowed targets of an expression: steps, and roots other than `inputs` and `steps`."""
 
     steps: frozenset[str]
     roots: frozenset[str] = frozenset()
@@ -112,7 +112,7 @@ class _Checker(Struct):
         if name not in self.steps:
             return self._fault(f"{one.text}: there is no step {name}{nearest(name, self.steps)}", where)
         if name not in allowed.steps:
-            return self._fault(f"{one.text}: step {name} is not made before this", where)
+            return self._fault(f"{one.text}: step {name} is not executed before this", where)
         if len(one.path) < 2:
             return None
         part, step = str(one.path[1]), self.steps[name]
@@ -126,7 +126,7 @@ class _Checker(Struct):
         return None
 
     def _member(self, one: ValueReference, name: str, where: str) -> None:
-        """A warning for a member of an answer that its schema, where it says what there is, does not name."""
+        """Yield a warning for a member of an answer that the answer's schema does not have, if the schema lists its members."""
         tool = self.tools.get(name)
         schema = tool.output_schema if tool is not None else None
         if tool is None or schema is None or len(one.path) < 3 or not isinstance(one.path[2], str):
@@ -137,7 +137,7 @@ class _Checker(Struct):
         if schema.get("type") == "object" and one.path[2] not in known:
             close = nearest(one.path[2], known)
             self.remarks.append(
-                f"{where}: {one.text}: answers of {tool.name} are not said to have {one.path[2]}{close}"
+                f"{where}: {one.text}: the schema of {tool.name}'s answers does not have {one.path[2]}{close}"
             )
 
     def _fault(self, message: str, where: str) -> None:
@@ -145,10 +145,10 @@ class _Checker(Struct):
 
 
 _MISPLACED = {
-    "data": "is there after the call alone: in outputs, expect and undo",
-    "http_status": "is there after a call over HTTP alone",
-    "item": "is there with for_each alone",
-    "index": "is there with for_each alone",
+    "data": "exists only after the call: in outputs, expect and undo",
+    "http_status": "exists only after a call over HTTP",
+    "item": "exists only with for_each",
+    "index": "exists only with for_each",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from toolgen.model.result import Error
 from toolgen.model.workflow import Step
 
-__all__ = ["brief", "called_as", "failure", "fault", "said"]
+__all__ = ["brief", "called_as", "error_text", "failure", "fault"]
 
 
 def fault(message: str, code: str = "step_failed") -> dict[str, Any]:
@@ -23,15 +23,15 @@ def brief(error: Mapping[str, Any]) -> dict[str, Any]:
     return {name: error[name] for name in ("code", "message", "rule", "suggestion") if error.get(name)}
 
 
-def said(error: Error | None) -> dict[str, Any]:
+def error_text(error: Error | None) -> dict[str, Any]:
     return {} if error is None else {"code": error.code, "message": error.message}
 
 
 def failure(step: Step | None, error: Mapping[str, Any]) -> Error:
-    """The error of a workflow whose step failed; None for a step whose tool its caller may not see."""
+    """Return the error of a workflow whose step failed; None for a step whose tool the caller may not see."""
     unknown = error.get("code") == "outcome_unknown"
     return Error(
         code="outcome_unknown" if unknown else "step_failed",
         message=f"{'a step' if step is None else f'step {step.id}'} failed: {error.get('message') or 'without a word'}",
-        suggestion="its data says what was done, what was taken back and what was not; do not make the whole call again before you looked",
+        suggestion="its data lists the completed, the undone and the remaining steps; check it before you repeat the call",
     )

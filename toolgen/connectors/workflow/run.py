@@ -1,6 +1,6 @@
 """Run of a workflow: its stages in order, the result of each step, and the compensation of steps when one fails.
 
-A run that waited for a person goes through its stages again. Steps that are done are not done again.
+A run that waited for a person goes through its stages again. Completed steps are not repeated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolgen.connectors.executor import Answered, InnerCalls
 from toolgen.connectors.inner_calls import RowNotes
-from toolgen.connectors.workflow.report import brief, called_as, failure, fault, said
+from toolgen.connectors.workflow.report import brief, called_as, error_text, failure, fault
 from toolgen.connectors.workflow.values import NOTHING, ExpressionScope, MissingError, evaluate, met
 from toolgen.core.clock import Clock
 from toolgen.core.json_codec import FRAMED_DEPTH, carried, encode_json
@@ -28,21 +28,21 @@ from toolgen.model.workflow import Action, Step, ToolUse, steps_of
 __all__ = ["MAX_CALLS", "MAX_KEPT", "Ended", "Run", "Waiting"]
 
 MAX_CALLS = 1000
-"""How many calls one run may make."""
+"""Maximum number of calls of one run."""
 MAX_KEPT = 16_777_216
-"""Bytes of JSON that the steps of one run may give together, while each may give a whole answer."""
+"""Maximum bytes of JSON of all results of one run; each result may have the size of a complete answer."""
 MAX_WAIT_S = 60.0
 _MAX_TURNS = 200
 _WAITS = frozenset({"approval_required", "deferred"})
 _UNSENT = frozenset({"rate_limited", "paused", "upstream_unavailable"})
-"""What a call may be refused with before anything was sent: another attempt repeats nothing."""
+"""Codes of refusals before anything was sent: another attempt repeats nothing."""
 
 _NO_META = Meta(duration_ms=0.0, truncated=False)
 Sleep = Callable[[float], Awaitable[object]]
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """Result of a run: its outputs, or its error. `row_notes` are those of the answers of its steps."""
+    """Result of a run: its outputs, or its error. `row_notes` come from the answers of its steps."""
 
     outputs: dict[str, Any] = {}
     truncated: bool = False
@@ -52,18 +52,18 @@ class Ended(Struct, frozen=True, kw_only=True):
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """A run that goes on when others have answered. `state` is all that it takes to go on, as JSON; `waits` are calls by step."""
+    """Suspended run. `state` is the JSON that the run continues from; `waits` are calls by step."""
 
     state: dict[str, Any]
     waits: Mapping[str, str]
 
 
 class _TooManyError(Exception):
-    """The run has made all the calls it may."""
+    """Run over its limit of calls."""
 
 
 class _OverError(Exception):
-    """The time of the run is over. `sent`: a call that may change something had been begun."""
+    """Run over its time limit. `sent`: a call with a possible effect has started."""
 
     def __init__(self, *, sent: bool = False) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class _OverError(Exception):
 
 
 class Run:
-    """`call` is the workflow's own, `inner` makes those of its steps, and `sleep` waits so many seconds."""
+    """Run of a workflow. `call` is the workflow's own, `inner` makes those of its steps, and `sleep` waits a number of seconds."""
 
     def __init__(self, call: Call, inner: InnerCalls, sleep: Sleep, clock: Clock) -> None:
         binding = call.tool.binding
@@ -82,7 +82,7 @@ class Run:
         self._waits: dict[str, str] = {**state.get("waits", {})}
         self._waiting: dict[str, str] = {}
         self._steps: dict[str, dict[str, Any]] = {}
-        self._order: list[tuple[Step, str, ExpressionScope]] = []  # calls that succeeded, to be taken back
+        self._order: list[tuple[Step, str, ExpressionScope]] = []  # successful calls that can be undone
         self._inputs = own_arguments(call.tool, {**_defaults(call.tool), **inner.received(call)})
         self._clock = clock
         self._began: float = state.get("began", clock.now())
@@ -92,7 +92,7 @@ class Run:
         self._row_notes = RowNotes()
 
     async def to_end(self) -> Ended | Waiting:
-        """Every stage that is to be gone through. Never raises but for what the process does to it."""
+        """Run every remaining stage. Raises only the exceptions that end the process."""
         stages, at, turns = self._binding.stages, 0, 0
         places = {step.id: index for index, stage in enumerate(stages) for step in stage}
         while at < len(stages) and turns < _MAX_TURNS:
@@ -111,7 +111,7 @@ class Run:
         return Ended(outputs=self._outputs(), truncated=self._truncated, row_notes=self._row_notes.told)
 
     async def _stage(self, stage: tuple[Step, ...]) -> Step | None:
-        """The first of its steps that failed, once all that were begun have ended."""
+        """Run a stage. Return its first failed step, once all started ones have ended."""
         await asyncio.gather(*(self._step(step) for step in stage))
         return next((step for step in stage if self._steps[step.id]["status"] == "failed"), None)
 
@@ -131,7 +131,7 @@ class Run:
             self._steps[step.id] = fault(str(error))
 
     def _left(self) -> float | None:
-        """Seconds that are left, waiting for people included; None where there is no limit. Raises `_OverError` where none are."""
+        """Return the remaining seconds, waiting for people included; None without a limit. Raises `_OverError` if none are left."""
         limit = self._binding.timeout_s
         if not limit:
             return None
@@ -145,9 +145,9 @@ class Run:
         if items is NOTHING:
             items = []
         if not isinstance(items, (list, tuple)):
-            return fault("what it is made for each of is no list")
+            return fault("the value of for_each is not a list")
         if len(items) > step.at_most:
-            return fault(f"it would be made {len(items)} times, and at_most is {step.at_most}")
+            return fault(f"it would be executed {len(items)} times, and at_most is {step.at_most}")
         places = asyncio.Semaphore(step.at_once)
         stopped = False
 
@@ -203,9 +203,9 @@ class Run:
             attempt += 1
 
     def _again(self, step: Step, found: Mapping[str, Any], attempt: int, scope: ExpressionScope) -> float | None:
-        """Seconds to wait before another attempt; None where there is none.
+        """Return the seconds to wait before another attempt; None for no other attempt.
 
-        What may have changed something is tried again only if it is idempotent, or nothing of it was sent.
+        A call with a possible effect is repeated only if it is idempotent, or if nothing of it was sent.
         """
         most, wait = step.attempts, step.wait_s
         for action in step.on_failure:
@@ -223,7 +223,7 @@ class Run:
         if (known := self._done.get(key)) is not None:
             return known
         if (call_id := self._waits.pop(key, "")) != "":
-            answered = await self._inner.outcome(self._call, call_id) or _gone(step.use.tool, call_id)
+            answered = await self._inner.outcome(self._call, call_id) or _outcome_expired(step.use.tool, call_id)
         else:
             answered = await self._in_time(step.use, scope)
         envelope = answered.envelope
@@ -237,11 +237,11 @@ class Run:
                 "data": None,
                 "outputs": {},
             }
-        found = self._came_to(step, answered, scope)
+        found = self._outcome_of(step, answered, scope)
         self._done[key] = found
         return found
 
-    def _came_to(self, step: Step, answered: Answered, scope: ExpressionScope) -> dict[str, Any]:
+    def _outcome_of(self, step: Step, answered: Answered, scope: ExpressionScope) -> dict[str, Any]:
         envelope = answered.envelope
         found: dict[str, Any] = {
             "tool": envelope.tool,
@@ -265,7 +265,7 @@ class Run:
             fine, found["data"] = False, None
             found["error"] = {
                 "code": "response_too_large",
-                "message": f"the steps gave more than {MAX_KEPT} bytes together",
+                "message": f"the results of the steps have more than {MAX_KEPT} bytes together",
             }
         tool = self._seen().get(envelope.tool)
         found |= {"status": "ok" if fine else "failed", "repeatable": _repeatable(tool)}
@@ -274,7 +274,7 @@ class Run:
         return found
 
     async def _in_time(self, use: ToolUse, scope: ExpressionScope) -> Answered:
-        """The call of a step. One that is under way when time is over is broken off."""
+        """Return the result of a step's call. A call over the time limit is cancelled."""
         left = self._left()
         if left is None:
             return await self._called(use, scope)
@@ -286,14 +286,14 @@ class Run:
             raise _OverError(sent=tool is None or tool.effect is not Effect.READ) from None
 
     def _over(self, step: Step, over: _OverError) -> dict[str, Any]:
-        """Return the result of a step that the workflow has no time for."""
-        message = f"the workflow's time is over ({self._binding.timeout_s:g} s)"
+        """Return the result of a step for which no time is left."""
+        message = f"the time limit of the workflow was reached ({self._binding.timeout_s:g} s)"
         if over.sent:
-            message += f"; the call of {step.id} had been made, and nobody knows how far it came"
+            message += f"; the call of {step.id} was sent, and its effect is unknown"
         return fault(message, "outcome_unknown" if over.sent else "step_failed") | {"tool": step.use.tool}
 
     def _seen(self) -> dict[str, Tool]:
-        """The tools that the caller may see, by name. A report names no other."""
+        """Return the tools that the caller may see, by name. Reports mention no others."""
         return {one.name: one for one in self._inner.catalog(self._call)}
 
     async def _called(self, use: ToolUse, scope: ExpressionScope) -> Answered:
@@ -323,7 +323,7 @@ class Run:
         return Waiting(state=state, waits=dict(self._waiting))
 
     async def _failed(self, step: Step) -> Ended:
-        """Takes back what declares how, the last first; nothing else is begun."""
+        """Undo the completed steps that declare an undo, the last first; no other call is started."""
         for call_id in self._waiting.values():
             await self._inner.withdraw(self._call, call_id)
         seen = self._seen()
@@ -340,7 +340,7 @@ class Run:
                 fault = None if envelope.status == "ok" else envelope.error
             except (MissingError, ExpressionError, _TooManyError) as cause:
                 fault = Error(code="step_failed", message=str(cause) or f"more than {MAX_CALLS} calls")
-            (undone if fault is None else not_undone).append(told | said(fault))
+            (undone if fault is None else not_undone).append(told | error_text(fault))
         ended = self._steps[step.id]
         error = ended.get("error") or {}
         named = {"step": step.id, "tool": step.use.tool} if step.use.tool in seen else {}
@@ -365,13 +365,13 @@ class Run:
 
 
 def arguments_of(use: ToolUse, scope: ExpressionScope) -> dict[str, Any]:
-    """The arguments of a call, without those that stand for nothing. Raises `MissingError`."""
+    """Return the arguments of a call, without those that have no value. Raises `MissingError`."""
     given = {name: evaluate(item, scope) for name, item in use.arguments.items()}
     if use.spread is not None:
         members = evaluate(use.spread, scope)
         members = {} if members is NOTHING else members
         if not isinstance(members, Mapping):
-            raise MissingError("the body is no object")
+            raise MissingError("the body is not an object")
         if members:
             given = {**{use.names.get(str(name), str(name)): value for name, value in members.items()}, **given}
     return {name: value for name, value in given.items() if value is not NOTHING}
@@ -395,9 +395,9 @@ def _size(found: Mapping[str, Any]) -> int:
     return 0 if found.get("data") is None else len(encode_json(carried(found["data"], str, FRAMED_DEPTH)))
 
 
-def _gone(tool: str, call_id: str) -> Answered:
-    """Of a call whose ending was not kept until the workflow went on."""
-    error = Error(code="outcome_unknown", message="how this call ended is not kept any more")
+def _outcome_expired(tool: str, call_id: str) -> Answered:
+    """Return the result of a call whose outcome was no longer stored when the workflow continued."""
+    error = Error(code="outcome_unknown", message="the outcome of this call is no longer stored")
     return Answered(
         envelope=Envelope(status="error", tool=tool, call_id=call_id, data=None, error=error, meta=_NO_META)
     )

@@ -1,4 +1,4 @@
-"""The short form: steps that name tools, one after the other, or several at the same time."""
+"""Short form of workflows: steps that name tools, one after the other, or several in parallel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _Path = tuple[str | int, ...]
 
 
 class GivenCriterion(msgspec.Struct, forbid_unknown_fields=True):
-    """A condition that is no text: a JSONPath that selects something, or a regular expression that fits."""
+    """Condition other than a text: a JSONPath that must select a value, or a regular expression that must match."""
 
     jsonpath: str = ""
     regex: str = ""
@@ -42,7 +42,7 @@ class GivenCriterion(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GivenUse(msgspec.Struct, forbid_unknown_fields=True):
-    """The call that takes a step back."""
+    """Call that undoes a step."""
 
     call: str
     arguments: dict[str, Any] = msgspec.field(name="with", default_factory=dict)
@@ -56,7 +56,7 @@ class GivenRetry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GivenStep(msgspec.Struct, forbid_unknown_fields=True):
-    """A step as it is written."""
+    """Step as it is written."""
 
     id: str = ""
     call: str = ""
@@ -73,7 +73,7 @@ class GivenStep(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class GivenWorkflow(msgspec.Struct, forbid_unknown_fields=True):
-    """A workflow as it is written."""
+    """Workflow as it is written."""
 
     steps: list[Any]
     title: str = ""
@@ -84,10 +84,10 @@ class GivenWorkflow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_short_form(document: YamlDocument) -> Iterator[tuple[str, WorkflowDraft | DescriptionError]]:
-    """Each workflow of a file by its name, or what is wrong with it. Raises `DescriptionError` where there is none."""
+    """Return each workflow of a file, or its fault, by its name. Raises `DescriptionError` if there is none."""
     found = document.data.get("workflows")
     if not isinstance(found, dict) or not found:
-        raise fault("names no workflow under workflows:", document.where("workflows"))
+        raise fault("has no workflow under workflows:", document.where("workflows"))
     if unknown := document.data.keys() - {"workflows"}:
         raise fault(f"unknown key '{min(unknown)}' (valid keys: workflows)", document.where(min(unknown)))
     for name in found:
@@ -105,7 +105,7 @@ class _ShortFormReader(Struct):
     where: dict[str, str] = {}
 
     def draft(self) -> WorkflowDraft:
-        """Raises `DescriptionError` for the first thing that is wrong."""
+        """Return the draft. Raises `DescriptionError` for the first fault."""
         path = ("workflows", self.name)
         given = decode(self.document, path, GivenWorkflow, DescriptionError)
         here = self.where[""] = self.document.where(*path)
@@ -135,7 +135,9 @@ class _ShortFormReader(Struct):
         if not given.parallel:
             return (self._step(given, path),)
         if given != GivenStep(parallel=given.parallel):
-            raise fault("parallel: stands alone; its steps have the other keys", self.document.where(*path))
+            raise fault(
+                "parallel: cannot be combined with other keys; put them into its steps", self.document.where(*path)
+            )
         if len(given.parallel) > MAX_AT_ONCE:
             raise fault(f"parallel: takes at most {MAX_AT_ONCE} steps", self.document.where(*path))
         steps = []
@@ -143,7 +145,7 @@ class _ShortFormReader(Struct):
             inner = (*path, "parallel", index)
             one = decode(self.document, inner, GivenStep, DescriptionError)
             if one.parallel:
-                raise fault("parallel: within parallel: says nothing more", self.document.where(*inner))
+                raise fault("parallel: within parallel: has no effect", self.document.where(*inner))
             steps.append(self._step(one, inner))
         return tuple(steps)
 
@@ -214,7 +216,7 @@ def _criterion(given: str | GivenCriterion, where: str) -> Criterion:
 
 
 def inputs_of(given: Mapping[str, Any], where: str) -> Schema:
-    """The schema of a workflow's inputs: whole, or as its properties alone, of which those without a default are required."""
+    """Return the schema of a workflow's inputs: complete, or only its properties, of which those without a default are required."""
     if given.get("type") == "object" and isinstance(given.get("properties"), dict):
         return dict(given)
     for name, schema in given.items():

@@ -16,18 +16,18 @@ from toolgen.model.expressions import ListExpression, Literal, ObjectExpression,
 from toolgen.model.tool import Tool
 from toolgen.model.workflow import ToolUse
 
-__all__ = ["Argued", "argued"]
+__all__ = ["StepCall", "step_call"]
 
 
-class Argued(Struct, frozen=True):
-    """Call as a workflow makes it, its tool, and remarks for a person."""
+class StepCall(Struct, frozen=True):
+    """Call with the tool's own argument names, its tool, and remarks for a person."""
 
     tool: Tool
     use: ToolUse
     remarks: list[str] = []
 
 
-def argued(draft: DraftUse, tool: Tool, checks: LinkChecks) -> Argued:
+def step_call(draft: DraftUse, tool: Tool, checks: LinkChecks) -> StepCall:
     """Return the call of a step. Raises `DescriptionError` for an argument that the tool does not have or accept."""
     arguments, places = dict(draft.arguments), dict(draft.places)
     spread: Any = None
@@ -50,9 +50,9 @@ def argued(draft: DraftUse, tool: Tool, checks: LinkChecks) -> Argued:
     remarks = []
     if missing and spread is None:
         remarks.append(
-            f"{draft.where}: {tool.name} needs {', '.join(missing)}, which the step does not give: the policy has to (bind:)"
+            f"{draft.where}: {tool.name} needs {', '.join(missing)}, which the step does not set: the policy must set them (bind:)"
         )
-    return Argued(tool, ToolUse(tool=tool.name, arguments=arguments, spread=spread, names=names), remarks)
+    return StepCall(tool, ToolUse(tool=tool.name, arguments=arguments, spread=spread, names=names), remarks)
 
 
 def _is_open(tool: Tool) -> bool:
@@ -61,7 +61,7 @@ def _is_open(tool: Tool) -> bool:
 
 
 def _given(draft: DraftUse, tool: Tool, arguments: dict[str, Any], places: dict[str, str]) -> None:
-    """Parameters of Arazzo, by the argument that each is."""
+    """Return the parameters of Arazzo by the names of their arguments."""
     binding = tool.binding
     known: dict[tuple[str, str], str] = {}
     if tool.http is not None:
@@ -80,8 +80,7 @@ def _given(draft: DraftUse, tool: Tool, arguments: dict[str, Any], places: dict[
 
 
 def _body(draft: DraftUse, tool: Tool, arguments: dict[str, Any], places: dict[str, str]) -> tuple[Any, dict[str, str]]:
-    """A payload as the one argument that it is, or as several; as what has to be taken apart when the call is made, where it is one
-    expression."""
+    """Return a payload as one or several arguments. A payload that is one expression is split when the call is made."""
     if not draft.body_where:
         return None, {}
     http = tool.http

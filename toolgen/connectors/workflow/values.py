@@ -34,7 +34,7 @@ _OPTIONAL = frozenset({"inputs"})
 
 
 class _NoValue:
-    """In place of a value that was not given, and need not be."""
+    """Placeholder for an optional value that was not given."""
 
     __slots__ = ()
 
@@ -46,11 +46,11 @@ NOTHING = _NoValue()
 
 
 class MissingError(ValueError):
-    """A value that an expression leads to is not there; a phrase says which."""
+    """Missing value of an expression; the message names it."""
 
 
 class ExpressionScope(Struct, frozen=True, kw_only=True):
-    """Values that an expression may lead to. `own` has `data` and `http_status` of the step itself, and `item` and `index`."""
+    """Values that an expression may refer to. `own` has `data` and `http_status` of the step itself, and `item` and `index`."""
 
     inputs: Mapping[str, Any]
     steps: Mapping[str, Mapping[str, Any]]
@@ -66,7 +66,7 @@ class ExpressionScope(Struct, frozen=True, kw_only=True):
         return {"inputs": dict(self.inputs), "steps": dict(self.steps), **self.own}
 
     def look(self, reference: ValueReference) -> tuple[bool, Any]:
-        """Look up a referenced value. Returns whether it exists, and the value."""
+        """Look up a referenced value. Return True if it exists, and the value."""
         match reference.root:
             case "inputs":
                 return followed(self.inputs, reference.path)
@@ -76,13 +76,13 @@ class ExpressionScope(Struct, frozen=True, kw_only=True):
                 return followed(self.own[root], reference.path) if root in self.own else (False, None)
 
     def value(self, reference: ValueReference) -> Any:
-        """The value, or None: what conditions and outputs go by."""
+        """Return the value, or None; used for conditions and outputs."""
         return self.look(reference)[1]
 
     def needed(self, reference: ValueReference) -> Any:
-        """The value, or `NOTHING` for an input that was not given and for what a step that was left out would have given.
+        """Return the value, or `NOTHING` for an input that was not given and for a result of a skipped step.
 
-        Raises `MissingError` for any other that is not there.
+        Raises `MissingError` for any other missing value.
         """
         there, value = self.look(reference)
         if there:
@@ -96,7 +96,7 @@ class ExpressionScope(Struct, frozen=True, kw_only=True):
 
 
 def evaluate(written: Any, scope: ExpressionScope, *, strict: bool = True) -> Any:
-    """The value that something written stands for, `NOTHING` for none; not `strict`, what is not there is null.
+    """Return the value of a template, `NOTHING` for none; unless `strict`, a missing value is null.
 
     Raises `MissingError`.
     """
@@ -114,7 +114,7 @@ def _evaluated(template: Template, scope: ExpressionScope, strict: bool) -> Any:
         case TextTemplate(parts=parts):
             text = "".join(part if isinstance(part, str) else _shown(scope.value(part)) for part in parts)
             if len(text) > _MAX_TEXT:
-                raise MissingError(f"a text made of values would have more than {_MAX_TEXT} characters")
+                raise MissingError(f"a text with inserted values would have more than {_MAX_TEXT} characters")
             return text
         case ObjectExpression(items=members):
             made = {name: _evaluated(item, scope, strict) for name, item in members.items()}
@@ -125,7 +125,7 @@ def _evaluated(template: Template, scope: ExpressionScope, strict: bool) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value in a text: texts as they are, anything else as JSON, null as nothing."""
+    """Return a value as a part of a text: texts unchanged, null as "", anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
@@ -147,17 +147,17 @@ def _met(one: Criterion, scope: ExpressionScope) -> bool:
     )
 
 
-_MAX_STEPS = 200_000  # a part of a second, in which the gateway does nothing else
+_MAX_STEPS = 200_000  # seconds during which the gateway does nothing else
 
 
 @lru_cache(maxsize=256)
 def regex(pattern: str) -> jsonschema_rs.Draft202012Validator:
-    """An expression on an engine whose time is linear in the text. Raises `ExpressionError`."""
+    """Return a regular expression of an engine with linear time. Raises `ExpressionError`."""
     options = jsonschema_rs.RegexOptions(size_limit=1 << 20)
     try:
         return jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
     except (ValueError, jsonschema_rs.ValidationError) as error:
-        raise ExpressionError(f"'{bounded(pattern, 80)}' is no regular expression without backtracking") from error
+        raise ExpressionError(f"'{bounded(pattern, 80)}' is not a regular expression without backtracking") from error
 
 
 def selected(path: str, value: Any) -> list[Any]:

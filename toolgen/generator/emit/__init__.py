@@ -1,1 +1,1 @@
-"""Tools out: files, and the shapes providers expect."""
+"""Output of tools: files, and the formats of providers."""

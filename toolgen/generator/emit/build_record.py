@@ -1,6 +1,6 @@
-"""Record of the last build into a directory, so that the next one can see that it would do the same.
+"""Record of the last build into a directory, which lets the next one detect that it would do the same.
 
-The record is a cache of this user's, and no part of a project: without it a build does the whole work. It holds digests and counts.
+The record is a cache of the user, and not part of a project: without it a build does the complete work. It contains digests and counts.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class BuildRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     inputs: dict[str, str]
     outputs: dict[str, str]
     rows: tuple[SourceRow, ...]
-    digest: str  # of the manifest
+    digest: str  # digest of the manifest
     problems: tuple[Problem, ...]
-    remarks: dict[str, tuple[str, ...]]  # by format
+    remarks: dict[str, tuple[str, ...]]  # remarks by format
 
 
 def build_key(options: object) -> str:
-    """`sha256:…` over a build's options (any JSON value), toolgen's own code, Python and every installed package's version."""
+    """Return `sha256:…` over a build's options (any JSON value), toolgen's own code, Python and every installed package's version."""
     packages = sorted(
         entry.name
         for folder in sys.path
@@ -70,7 +70,7 @@ def build_key(options: object) -> str:
 
 
 def load(directory: Path) -> BuildRecord | None:
-    """The record of the last build into a directory, if there is one that can be read."""
+    """Return the record of the last build into a directory, if it can be read."""
     try:
         return msgspec.json.decode(_place(directory).read_bytes(), type=BuildRecord)
     except (OSError, RuntimeError, msgspec.DecodeError, RecursionError):
@@ -86,7 +86,7 @@ def save(
     rows: Iterable[SourceRow],
     remarks: Mapping[str, tuple[str, ...]],
 ) -> None:
-    """Records a build; where that is not possible (a home that cannot be written), the next one does the whole work."""
+    """Store the record of a build. If that is impossible (a home without write access), the next build does the complete work."""
     record = BuildRecord(
         key=key,
         inputs=dict(inputs),
@@ -120,7 +120,7 @@ def unchanged(directory: Path, record: BuildRecord, key: str) -> bool:
 
 
 def _place(directory: Path) -> Path:
-    """XDG Base Directory Specification: what can be made again stands below $XDG_CACHE_HOME, ~/.cache unless it is set."""
+    """Return the cache folder by the XDG Base Directory Specification: $XDG_CACHE_HOME, else ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     return root / "toolgen" / "builds" / f"{hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:32]}.json"

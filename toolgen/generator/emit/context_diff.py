@@ -16,7 +16,7 @@ _TEXTS = ("title", "description", "media_type", "annotations", "icons", "size")
 
 
 def context_changes(old: Manifest, new: Manifest) -> Iterator[_Change]:
-    """The prompts and resources that are not what they were, each with its kind and name, its status and its changes."""
+    """Yield the changed prompts and resources, each with its kind and name, its status and its changes."""
     yield from _compared("prompt", old.prompts, new.prompts)
     yield from _compared("resource", old.resources, new.resources)
 
@@ -31,13 +31,13 @@ def _compared(
         elif before.digest != one.digest:
             yield f"{kind} {key}", "changed", tuple(_changes(before, one))
     for key in old.keys() - new.keys():
-        yield f"{kind} {key}", "removed", (breaking("removed", "is not there any more"),)
+        yield f"{kind} {key}", "removed", (breaking("removed", "was removed"),)
 
 
 def _changes(old: Prompt | Resource, new: Prompt | Resource) -> Iterator[BindingChange]:
     was, now = _arguments(old), _arguments(new)
     for name in sorted(was.keys() - now.keys()):
-        yield breaking("argument_removed", f"has no argument {name} any more")
+        yield breaking("argument_removed", f"no longer has the argument {name}")
     for name in sorted(now.keys() - was.keys()):
         change = breaking if now[name] else compatible
         yield change("argument_added", f"takes {name}" + (", which it requires" if now[name] else ""))
@@ -45,17 +45,17 @@ def _changes(old: Prompt | Resource, new: Prompt | Resource) -> Iterator[Binding
         if now[name] and not was[name]:
             yield breaking("argument_required", f"requires {name}")
         elif was[name] and not now[name]:
-            yield compatible("argument_optional", f"does not require {name} any more")
+            yield compatible("argument_optional", f"no longer requires {name}")
     for field in _TEXTS:
         if getattr(old, field, None) != getattr(new, field, None):
             yield compatible(field, f"has another {field.replace('_', ' ')}")
     if old.binding != new.binding:
-        yield breaking("binding", "is made in another way than before")
+        yield breaking("binding", "is made differently")
     elif was == now and all(getattr(old, field, None) == getattr(new, field, None) for field in _TEXTS):
         yield compatible("details", "differs in details")
 
 
 def _arguments(one: Prompt | Resource) -> dict[str, bool]:
-    """The arguments of a prompt or variables of a template, and whether each is required."""
+    """Return the arguments of a prompt or variables of a template, each with True if it is required."""
     arguments = one.arguments if isinstance(one, Prompt) else one.variables
     return {argument.name: argument.required for argument in arguments}

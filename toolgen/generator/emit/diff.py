@@ -33,7 +33,8 @@ _MAX_TEXT_LENGTH = 160
 
 class ToolDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Change of one tool between two manifests, or of a prompt or resource (`prompt NAME`, `resource URI`). `name` is its new name;
-    `before` its old name, if the name changed."""
+    `before` its old name, if the name changed.
+    """
 
     name: str
     status: Literal["added", "removed", "renamed", "changed"]
@@ -42,7 +43,7 @@ class ToolDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class ManifestDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """Two manifests compared: changes by source, and the tools that are not what they were, in name order."""
+    """Comparison of two manifests: changes by source, and the changed tools in name order."""
 
     sources: dict[str, tuple[BindingChange, ...]]
     tools: tuple[ToolDifference, ...]
@@ -58,7 +59,9 @@ class ManifestDiff(msgspec.Struct, frozen=True, kw_only=True):
         return sum(change.level == "compatible" for change in self._all())
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form: `{"breaking": n, "compatible": n, "sources": {name: [change]}, "tools": [{name, status, before?, changes}]}`."""
+        """Return the JSON form: `{"breaking": n, "compatible": n, "sources": {name: [change]}, "tools": [{name, status, before?,
+        changes}]}`.
+        """
         built: dict[str, object] = msgspec.to_builtins(self)
         return {"breaking": self.breaking, "compatible": self.compatible, **built}
 
@@ -103,7 +106,7 @@ def compare(old: Manifest, new: Manifest) -> ManifestDiff:
 
 
 def lines(difference: ManifestDiff) -> Iterator[str]:
-    """The difference as text, one line a change, breaking ones first within a tool; nothing when nothing changed."""
+    """Return the differences as text, one line per change, breaking ones first within a tool; nothing if there are none."""
     for name, changes in difference.sources.items():
         yield from (change_line(f"source {name}", change) for change in _ranked(changes))
     for tool in difference.tools:
@@ -156,15 +159,15 @@ def _changes(
     if differs and not found:
         alike = _described(old) == _described(new)
         return [
-            compatible("schema", "its schemas are written differently, and say the same")
+            compatible("schema", "its schemas are written differently, with the same meaning")
             if alike
-            else breaking("tool", "changed in a way that cannot be told apart here")
+            else breaking("tool", "changed in an unknown way")
         ]
     return found
 
 
 def _described(tool: Tool) -> Tool:
-    """Return a tool without its name, digest and schemas, which are compared apart."""
+    """Return a tool without its name, digest and schemas, which are compared separately."""
     return msgspec.structs.replace(tool, name="", digest="", input_schema={}, output_schema=None)
 
 
@@ -200,7 +203,7 @@ def _tool(
                 code, f"its {code} {_is(code)} now {_quoted(now)} (before: {_quoted(was)}); policies may select by it"
             )
     if (old.source, old.origin) != (new.source, new.origin):
-        # What it stood for has moved, or is still there and the name was given to something else.
+        # Its operation was moved, or the name was given to another operation.
         text = f"now stands for {new.source} {new.origin} (before: {old.source} {old.origin})"
         yield change((old.source, old.origin) in origins, "origin", text)
 
@@ -218,7 +221,7 @@ def binding_changes(old: Tool, new: Tool) -> Iterator[BindingChange]:
         return
     connector = connector_of(new.binding)
     found = [] if connector is None else list(connector.binding_changes(old, new))
-    yield from found or [breaking("binding", "its calls are made in another way, and which cannot be told")]
+    yield from found or [breaking("binding", "its calls are made in a different way that is unknown")]
 
 
 def _is(code: str) -> str:

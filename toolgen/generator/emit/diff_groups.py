@@ -1,4 +1,4 @@
-"""Changes between two manifests in few lines: breaking ones first, equal changes of several tools as one line."""
+"""Grouped changes between two manifests: breaking ones first, equal changes of several tools as one line."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def grouped_lines(difference: ManifestDiff) -> Iterator[str]:
 
 
 def _told(message: str, tools: dict[str, BindingChange]) -> str:
-    """The message of a group: the common one, or the one for a property in several places."""
+    """Return the message of a group: the common one, or the one for a property in several places."""
     said = {change.message for change in tools.values()}
     return printable(said.pop() if len(said) == 1 else message)
 
 
 def _anywhere(message: str) -> str:
-    """A message in which the path of a property is its last name."""
+    """Return a message in which the path of a property is reduced to its last name."""
 
     def last(found: re.Match[str]) -> str:
         name = _LAST_NAME.search(found[1])

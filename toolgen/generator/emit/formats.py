@@ -1,6 +1,6 @@
-"""Tools in the shapes that providers, frameworks and protocols expect.
+"""Tools in the formats of providers, frameworks and protocols.
 
-Schemas stand in their listed form; `openai-strict` and `gemini` make theirs of the exact schema.
+Schemas have their listed form; `openai-strict` and `gemini` convert the exact schema.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from toolgen.generator.emit.dialects import ListedSchema, UnfitError, gemini_schema, strict_schema
-from toolgen.generator.emit.dialects.short_words import in_short
+from toolgen.generator.emit.dialects.short_words import with_short_descriptions
 from toolgen.generator.emit.listed_output import listed_output
 from toolgen.generator.emit.schema_budget import exact, listed
 from toolgen.model.schema import Json, JsonObject
@@ -18,17 +18,17 @@ from toolgen.model.tool import Effect, Tool
 __all__ = ["DEFAULT_FORMATS", "FORMATS", "MAX_TOOLS", "MAX_WRITTEN", "mcp_tool", "remarks", "render"]
 
 MAX_TOOLS: Mapping[str, int] = MappingProxyType({"openai": 128, "openai-strict": 128})
-"""How many tools a provider takes in one request, where it says so."""
+"""Maximum tools that a provider accepts in one request, if it states a limit."""
 DEFAULT_FORMATS = ("anthropic", "mcp", "openai")
-"""What a build writes besides the manifest when nobody asks for more."""
+"""Formats that a build writes by default besides the manifest."""
 MAX_WRITTEN = 5_000
-"""Tools of a manifest, of which more are written in a format only where somebody asks for it."""
+"""Number of tools of a manifest above which a format is written only on request."""
 
 
 def mcp_tool(tool: Tool, *, any_root: bool = False) -> JsonObject:
-    """MCP's Tool (2025-06-18 and later). Annotations are hints drawn from the effect; the policy is what decides.
+    """Return MCP's Tool (2025-06-18 and later). Annotations are hints made from the effect; the policy decides.
 
-    `any_root`: the output schema may describe something else than an object (2026-07-28 and later).
+    `any_root`: the output schema may describe values other than objects (2026-07-28 and later).
     """
     shaped: dict[str, Json] = {
         "name": tool.name,
@@ -51,7 +51,7 @@ def mcp_tool(tool: Tool, *, any_root: bool = False) -> JsonObject:
 
 
 def openai_tool(tool: Tool) -> JsonObject:
-    """OpenAI's function tool, as Chat Completions takes it; strict mode is off."""
+    """Return OpenAI's function tool for Chat Completions, without strict mode."""
     function: dict[str, Json] = {
         "name": tool.name,
         "description": tool.description,
@@ -80,34 +80,34 @@ def openai_strict_tool(tool: Tool) -> JsonObject:
 
 
 def anthropic_tool(tool: Tool) -> JsonObject:
-    """Anthropic's tool, as the Messages API takes it."""
+    """Return Anthropic's tool for the Messages API."""
     return {"name": tool.name, "description": tool.description, "input_schema": listed(tool).input_schema}
 
 
 def gemini_tool(tool: Tool) -> JsonObject:
-    """Gemini's FunctionDeclaration with `parameters` in the OpenAPI subset, which every model and both APIs understand.
+    """Return Gemini's FunctionDeclaration with `parameters` in the OpenAPI subset, which every model and both APIs support.
 
     A tool without arguments has no `parameters`: the API refuses an object without properties.
     """
     declared: dict[str, Json] = {"name": tool.name, "description": tool.description}
     if tool.input_schema.get("properties"):
-        declared["parameters"] = gemini_schema(in_short(exact(tool)))
+        declared["parameters"] = gemini_schema(with_short_descriptions(exact(tool)))
     return declared
 
 
 def gemini_json_schema_tool(tool: Tool) -> JsonObject:
-    """Gemini's FunctionDeclaration with a JSON Schema, for models that take `parameters_json_schema`."""
+    """Return Gemini's FunctionDeclaration with a JSON Schema, for models that accept `parameters_json_schema`."""
     return {"name": tool.name, "description": tool.description, "parameters_json_schema": listed(tool).input_schema}
 
 
 def bedrock_tool(tool: Tool) -> JsonObject:
-    """An entry of `toolConfig.tools` of Bedrock's Converse."""
+    """Return an entry of `toolConfig.tools` of Bedrock's Converse."""
     schema: dict[str, Json] = {"json": listed(tool).input_schema}
     return {"toolSpec": {"name": tool.name, "description": tool.description, "inputSchema": schema}}
 
 
 def langchain_tool(tool: Tool) -> JsonObject:
-    """The keyword arguments of LangChain's `StructuredTool`, all but the coroutine that calls the gateway."""
+    """Return the keyword arguments of LangChain's `StructuredTool`, except the coroutine that calls the gateway."""
     metadata: dict[str, Json] = {"effect": str(tool.effect), "idempotent": tool.idempotent, "source": tool.source}
     return {
         "name": tool.name,
@@ -132,7 +132,7 @@ FORMATS: Mapping[str, Callable[[Tool], JsonObject]] = MappingProxyType(
 
 
 def render(name: str, tools: Iterable[Tool]) -> JsonObject | list[JsonObject]:
-    """The whole file of one format: MCP's `tools/list` result, or the bare list that the providers' SDKs take."""
+    """Return the complete file of one format: MCP's `tools/list` result, or the list for the providers' SDKs."""
     shaped = [FORMATS[name](listed(tool)) for tool in tools]
     return {"tools": shaped} if name == "mcp" else shaped
 
@@ -150,11 +150,11 @@ def remarks(name: str, tools: Iterable[Tool]) -> tuple[str, ...]:
 
 
 def _strict(tool: Tool) -> JsonObject:
-    """The strict form of a tool's schema. Raises `UnfitError`, also if parts of it are left open: null could be a value there."""
+    """Return the strict form of a tool's schema. Raises `UnfitError`, also if parts of it are left open: null could be a value there."""
     schema = listed(tool).input_schema
     if isinstance(schema, ListedSchema) and schema.large:
-        raise UnfitError("", "it is too large to be listed whole")
-    return strict_schema(in_short(exact(tool)))
+        raise UnfitError("", "it is too large for a complete listing")
+    return strict_schema(with_short_descriptions(exact(tool)))
 
 
 def _unfit(tool: Tool) -> str:

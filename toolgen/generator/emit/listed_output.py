@@ -1,7 +1,7 @@
-"""Output schema as MCP clients are listed it, and the structured content that goes with it: always both or neither.
+"""Listed output schema for MCP clients, and its structured content: always both or neither.
 
-Clients refuse an answer without the structured content that a listed schema promises, and some of them show the model nothing else. What
-the gateway has to add to an answer is therefore a member of it, `gateway_note`, which every listed schema has.
+Clients refuse an answer without the structured content that a listed schema promises, and some of them show the model nothing else.
+Therefore the gateway's additions to an answer are a member of it, `gateway_note`, which every listed schema has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOLD: Schema = {
     "type": "string",
     "description": "What the gateway adds to this answer; alone, the answer as text.",
 }
-# What a note beside the data, or in its place, would break; the other keywords stay at the root, where clients look for them.
+# Keywords that an answer with only a note would violate; the others stay at the root, where clients expect them.
 _WHOLE = frozenset(
     {
         *("required", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum"),
@@ -38,20 +38,23 @@ _KEPT = _WORDS | {"$ref", "$id", "$anchor", "$schema", "type"}
 
 
 class ListedOutput(Struct, frozen=True, kw_only=True):
-    """An output schema as it is listed. `note` is the member for what the gateway adds; `validators` are those of the schema as described
-    and as listed, which accepts less where a part has no `type`, and more where it has words in place of a keyword."""
+    """Listed output schema. `note` is the member for the gateway's additions; `validators` are those of the described and of the listed
+    schema. The listed one accepts less for a part without `type`, and more for a keyword that became words.
+    """
 
     schema: Schema
     note: str
     validators: tuple[jsonschema_rs.Validator, ...]
 
-    def structured(self, data: Json, said: str, text: Callable[[], str]) -> Json:
-        """The structured content of an answer, which fits the schema. `said` is what the gateway adds to the data, "" for nothing, and
-        `text` the whole answer as text, for one that does not fit."""
+    def structured(self, data: Json, gateway_note: str, text: Callable[[], str]) -> Json:
+        """Return the structured content of an answer, which fits the schema. `gateway_note` is the gateway's addition, "" for none.
+
+        `text` returns the complete answer as text, for an answer that does not fit.
+        """
         noted = data
-        if said and isinstance(data, Mapping) and self.note not in data:
-            noted = {**data, self.note: said}
-        told = noted is not data or not said
+        if gateway_note and isinstance(data, Mapping) and self.note not in data:
+            noted = {**data, self.note: gateway_note}
+        told = noted is not data or not gateway_note
         return noted if told and all(one.is_valid(noted) for one in self.validators) else {self.note: text()}
 
 
@@ -73,7 +76,7 @@ def listed_output(tool: Tool, *, any_root: bool = False, written: Schema | None 
 
 
 def _noted(schema: Schema, written: Schema | None) -> ListedOutput | None:
-    """The schema, which a note alone fits too, and an object that fits it with a note; None for one that cannot be compiled."""
+    """Return the schema extended for a note alone, and an object that fits it with a note; None if it cannot be compiled."""
     described = schema.get("properties")
     properties: Mapping[str, Any] = described if isinstance(described, Mapping) else {}
     note = _NOTE
@@ -91,7 +94,7 @@ def _noted(schema: Schema, written: Schema | None) -> ListedOutput | None:
         bare = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
         made = {"anyOf": [bare, {"type": "object", "properties": {note: _TOLD}, **alone}], **definitions}
     listed = dict(listed_schema(made, "listed", root=False) if written is None else written)
-    if made.get("type") == "object":  # also of several forms: clients of 2025-11-25 take no list with another root
+    if made.get("type") == "object":  # also for several forms: clients of 2025-11-25 reject a list with another root
         listed = {"type": "object", **listed}
     try:
         validators = tuple(jsonschema_rs.validator_for(one, offline=True) for one in (made, listed))
@@ -102,8 +105,9 @@ def _noted(schema: Schema, written: Schema | None) -> ListedOutput | None:
 
 
 def lenient(schema: Schema) -> dict[str, Any]:
-    """A schema with the types and names of another that also fits null in every place, other values of an enum, members that it does not
-    name and objects without some that it does."""
+    """Return a schema with the types and names of another that also accepts null in every place, other values of an enum, unknown
+    members and objects without some of their members.
+    """
     built: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _KEPT:
@@ -119,7 +123,8 @@ def lenient(schema: Schema) -> dict[str, Any]:
         elif key in _LISTS and isinstance(value, list):
             if key == "prefixItems":
                 built[key] = [_nullable(one) for one in value]
-            elif key != "oneOf" or "anyOf" not in schema:  # what fits exactly one schema may fit several lenient ones
+            # a value of exactly one schema may fit several lenient ones
+            elif key != "oneOf" or "anyOf" not in schema:
                 built["anyOf" if key == "oneOf" else key] = [_lenient(one) for one in value]
         elif key == "items" or (key == "additionalProperties" and isinstance(value, Mapping)):
             built[key] = _nullable(value)

@@ -16,7 +16,7 @@ _ESCAPES = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", 
 def flowchart(tool: Tool, tools: Mapping[str, Tool]) -> str:
     """Return the steps of a workflow from top to bottom: those of a stage beside each other, an undo with a dotted line.
 
-    Raises `ValueError` for a tool that is no workflow. `tools` are all there are, for their effects.
+    Raises `ValueError` for a tool that is not a workflow. `tools` are all tools, for their effects.
     """
     steps = tool.steps
     if steps is None:
@@ -74,7 +74,7 @@ def _beside(step: Step, ids: Mapping[str, str], tools: Mapping[str, Tool]) -> It
 
 
 def _text(text: str) -> str:
-    """A text that Mermaid shows as it is, and reads nothing in."""
+    """Return a text escaped for Mermaid, without meaning in its syntax."""
     shown = " ".join(text.split())
     shown = shown if len(shown) <= _MAX_LENGTH else shown[: _MAX_LENGTH - 1] + "…"
     return "".join(_ESCAPES.get(one, one if one.isprintable() else "?") for one in shown)

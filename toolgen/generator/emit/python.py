@@ -1,4 +1,4 @@
-"""A catalog as a Python module: one typed async function a tool, over whatever calls the gateway."""
+"""Catalog as a Python module: one typed async function per tool, over any caller of the gateway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["MODULE", "python_module"]
 
 
 MODULE = "toolgen_tools.py"
-"""The file's name: not one that a person is likely to have beside it."""
+"""Name of the file, unlikely to exist beside it already."""
 
 _HEADER = '''\
 """The tools of this catalog as typed functions. Written by `toolgen build --format python`; changes here are lost."""
@@ -48,7 +48,7 @@ class Caller(Protocol[ResultT_co]):
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not ABSENT}
 '''
-# Everything a module of ours says itself, or that its annotations need.
+# Names that a generated module defines, or that its annotations need.
 _TAKEN = frozenset(
     {
         *("ABSENT", "Absent", "Any", "Caller", "Enum", "Final", "Literal", "NotRequired", "Protocol", "ResultT"),
@@ -62,10 +62,10 @@ _SEPARATOR = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def python_module(tools: Iterable[Tool]) -> str:
-    """The module's text: Python 3.11 that passes `mypy --strict`, whatever names and texts the descriptions bring along.
+    """Return the module's text: Python 3.11 that passes `mypy --strict`, whatever names and texts the descriptions contain.
 
-    A TypedDict says what an object has, a Literal what may be chosen. What types cannot say (bounds, patterns, properties that are not
-    listed) stays the gateway's to check. Results have the type that the caller's `call` gives them. Same tools, same text.
+    A TypedDict describes an object, a Literal its choices. The gateway checks constraints that types cannot express (bounds, patterns,
+    unlisted properties). Results have the type of the caller's `call`. Same tools, same text.
     """
     names = set(_TAKEN)
     types = Types(names)
@@ -74,19 +74,19 @@ def python_module(tools: Iterable[Tool]) -> str:
 
 
 def identifier(name: str) -> str:
-    """A Python identifier that reads like the name: ASCII, no keyword, and nothing that a class body would mangle."""
+    """Return a Python identifier similar to the name: ASCII, not a keyword, and without name mangling in a class body."""
     built = _SEPARATOR.sub("_", name)
     if not built.strip("_"):
         built = "argument"
     if built.startswith("__"):
-        built = f"_{built.lstrip('_')}"  # a type checker takes a parameter with two for a positional one
+        built = f"_{built.lstrip('_')}"  # type checkers read a parameter with two as positional-only
     if built[0].isdigit():
         built = f"_{built}"
     return f"{built}_" if keyword.iskeyword(built) or keyword.issoftkeyword(built) else built
 
 
 def docstring(text: str, indent: str) -> str:
-    """Text as a docstring that nothing in the text can end, wrapped; backslashes escaped and what cannot be seen spelt out."""
+    """Return text as a wrapped docstring that the text cannot end; backslashes and invisible characters are escaped."""
     shown = _QUOTE.sub(r"\"", "".join(map(_visible, text.strip())))
     lines = [
         wrapped
@@ -101,7 +101,7 @@ def docstring(text: str, indent: str) -> str:
 
 
 def _hanging(line: str) -> str:
-    """Lines that continue an argument's stand further in than it does."""
+    """Return the indented continuation lines of an argument's description."""
     return "        " if line.startswith("    ") else ""
 
 
@@ -110,7 +110,7 @@ def _visible(letter: str) -> str:
         return "\\\\"
     if letter == "\n" or letter.isprintable():
         return letter
-    if "\ud800" <= letter <= "\udfff":  # half of a pair: since Python 3.13 no docstring can hold one
+    if "\ud800" <= letter <= "\udfff":  # an unpaired surrogate: since Python 3.13 no docstring can contain one
         return f"\\\\u{ord(letter):04x}"
     return (
         f"\\x{ord(letter):02x}"

@@ -1,4 +1,4 @@
-"""Schemas as Python types: TypedDicts for objects, Literals for enumerations, and Any where no type says it."""
+"""Schemas as Python types: TypedDicts for objects, Literals for enumerations, and Any without an equivalent."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _MAX_LINE_LENGTH = 100
 _MAX_DEPTH = 40
 
 
-_MAX_SHARED = 1_000  # definitions of one tool that are told apart one by one
+_MAX_SHARED = 1_000  # definitions of one tool that are distinguished individually
 
 
-_MAX_SCHEMAS = 20_000  # in one tool or definition; more comes only from an allOf that contains itself
+_MAX_SCHEMAS = 20_000  # types in one tool or definition; only a recursive allOf has more
 
 
 class Types:
-    """The definitions of one module. `names` holds every name that is taken, and grows."""
+    """Definitions of one module. `names` contains every used name, and grows."""
 
     def __init__(self, names: set[str]) -> None:
         self.definitions: list[str] = []
@@ -86,7 +86,7 @@ class _Scope:
         self._left = _MAX_SCHEMAS
 
     def type_of(self, schema: Any, name: str) -> str:
-        """The annotation for a schema; `name` is for the class it may need. It never holds what the schema's author wrote as code."""
+        """Return the annotation of a schema; `name` is for the class it may need. It never contains text of the schema's author as code."""
         if not isinstance(schema, dict) or not schema or len(self._above) > _MAX_DEPTH or self._left < 0:
             return "Any"
         self._left -= 1
@@ -97,7 +97,7 @@ class _Scope:
             self._above.pop()
 
     def finish(self) -> None:
-        """Writes the classes that were named and not written yet: a chain of references is not a chain of Python frames."""
+        """Write the named classes that are not written yet: a chain of references needs no deep recursion."""
         while self._waiting:
             schema, name = self._waiting.pop()
             self._left = _MAX_SCHEMAS
@@ -133,7 +133,7 @@ class _Scope:
         return f"dict[str, {self.type_of(schema.get('additionalProperties'), f'{name}Value')}]"
 
     def _referred(self, name: str, schema: Any) -> str:
-        """A definition is written once, where it needs a name; otherwise it is what it says, in place."""
+        """Return the type of a reference. A definition is written once if it needs a name; otherwise in place."""
         if not isinstance(schema, dict) or name in self._above:
             return "Any"
         key = (self._source, name, self._closures[name])
@@ -157,9 +157,9 @@ class _Scope:
         return written
 
     def _object(self, schema: dict[str, Any], name: str) -> str:
-        """Writes a TypedDict; as a class where every key can be a field, else as a call with the keys as text."""
+        """Write a TypedDict: a class if every key can be a field, else a call with the keys as text."""
         place = len(self._types.definitions)
-        self._types.definitions.append("")  # a class stands before what is found inside it
+        self._types.definitions.append("")  # a class precedes the classes inside it
         required = schema.get("required", ())
         fields = {key: self.type_of(item, f"{name}{_type_name(key)}") for key, item in schema["properties"].items()}
         shown = {key: text if key in required else f"NotRequired[{text}]" for key, text in fields.items()}
@@ -175,7 +175,7 @@ class _Scope:
 
 
 def _closures(definitions: Mapping[str, Any]) -> dict[str, str]:
-    """For each definition a digest of everything it reaches: two tools mean the same by a name where the digests are the same."""
+    """Return for each definition a digest of all it reaches: a name has the same meaning in two tools if the digests are equal."""
     names = list(definitions)
     if len(names) > _MAX_SHARED:
         return dict.fromkeys(names, digest({"all": definitions}))
@@ -205,7 +205,7 @@ def _literal(values: list[Any]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as a Python literal of ASCII alone, in double quotes where that needs no escape."""
+    """Return text as a Python literal in ASCII, in double quotes if that needs no escape."""
     written = ascii(text)
     if written.startswith('"') or '"' in written:
         return written
@@ -214,7 +214,7 @@ def quoted(text: str) -> str:
 
 
 def _wrapped(written: str) -> str:
-    """A long Literal on lines of its own."""
+    """Return a long Literal in several lines."""
     if len(written) <= _MAX_LINE_LENGTH:
         return written
     return f"Literal[\n    {written[len('Literal[') : -1]},\n]"

@@ -1,6 +1,6 @@
 """Schemas within the size that a model can read: in listings, and in the answers of describe_tool.
 
-A shortened schema accepts every value that the whole one accepts, and more. Calls are validated against the whole schema.
+A shortened schema accepts every value of the complete one, and more. Calls are validated against the complete schema.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from toolgen.generator.emit.dialects.listed import (
 )
 from toolgen.generator.emit.dialects.listed_definitions import ListedDefinitions
 from toolgen.generator.emit.dialects.long_enums import in_part
-from toolgen.generator.emit.dialects.short_words import in_short
+from toolgen.generator.emit.dialects.short_words import with_short_descriptions
 from toolgen.generator.emit.tokens import tokens
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema
@@ -48,14 +48,14 @@ __all__ = [
 
 MAX_DESCRIBED_TOKENS = 4_000
 DEEPEST = 20
-_BYTES = 4  # of a listed schema to a token, at least
+_BYTES = 4  # minimum bytes of a listed schema per token
 _MAX_ASKED_TOKENS = 32_000
 _MAX_PATHS = 30
 _MAX_WORDS = 60
-_MAX_TOLD = 1_024  # characters of a description that OpenAI takes
+_MAX_TOLD = 1_024  # characters of a description that OpenAI accepts
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _LISTS = frozenset({"allOf", "anyOf", "prefixItems"})
-# A part of these that is left open would refuse what the whole accepts.
+# Keywords that would refuse values of the complete schema if one of their parts is left open.
 _CONTRARY = frozenset(
     {
         *("not", "if", "then", "else", "oneOf", "contains", "minContains", "maxContains"),
@@ -66,7 +66,7 @@ _DEEP = ("properties", "patternProperties", "items", "prefixItems", "allOf", "an
 
 
 class UnknownFieldError(Exception):
-    """A path leads to no field of a schema."""
+    """Path without a field in a schema."""
 
 
 class _OverBudgetError(Exception):
@@ -87,7 +87,8 @@ def _cost(value: Any) -> int:
 
 
 def listed(tool: Tool, definitions: ListedDefinitions | None = None) -> Tool:
-    """The tool as it is listed: with an input schema in its listed form, within `MAX_LISTED_TOKENS`; as it is where its source says so.
+    """Return the tool as it is listed: with an input schema in its listed form, within `MAX_LISTED_TOKENS`; unchanged if its source says
+    so.
 
     `definitions` are those of tools of the same source that were listed before.
     """
@@ -98,20 +99,20 @@ def listed(tool: Tool, definitions: ListedDefinitions | None = None) -> Tool:
         return msgspec.structs.replace(
             tool, input_schema=ListedSchema(schema, schema, cut=False, large=False, size=size)
         )
-    tool = _in_short(shown(tool))
-    # No text has more tokens than bytes.
+    tool = _with_short_description(shown(tool))
+    # A text has at most as many tokens as bytes.
     said = len(tool.name) + len(tool.description.encode("utf-8", "replace"))
     room = MAX_LISTED_TOKENS - (said if said < MAX_LISTED_TOKENS // 8 else _cost(tool.name + tool.description))
-    # In a request that changes something, null is how a field is cleared.
+    # In a request with an effect, null clears a field.
     told = tool.effect is not Effect.READ and tool.sends_request
-    short = tool.sends_request  # others have no texts that are longer than what is listed
+    short = tool.sends_request  # others have no texts above the listed length
     nulls: Nulls = "told" if told else "omitted"
     schema = listed_schema(tool.input_schema, nulls, room=room, short=short, definitions=definitions)
     return msgspec.structs.replace(tool, input_schema=schema)
 
 
-def _in_short(tool: Tool) -> Tool:
-    """The tool with its own description shortened where that is longer than any provider takes."""
+def _with_short_description(tool: Tool) -> Tool:
+    """Return the tool with its own description shortened if it exceeds the limit of every provider."""
     if len(tool.description) <= _MAX_TOLD:
         return tool
     short = cut(shortened(tool.description, MAX_DESCRIPTION_LENGTH), _MAX_TOLD)
@@ -119,34 +120,34 @@ def _in_short(tool: Tool) -> Tool:
 
 
 def shares_definitions(tool: Tool) -> bool:
-    """True if thousands of definitions follow from a tool's arguments, which it shares with others."""
+    """Return True if a tool's arguments lead to thousands of definitions, which it shares with others."""
     schema = tool.input_schema
     return isinstance((schema.exact if isinstance(schema, ListedSchema) else schema).get("$defs"), Closure)
 
 
 def is_cut(tool: Tool) -> bool:
-    """True if a tool is listed with parts left open, which describe_tool shows."""
+    """Return True if a tool is listed with parts left open, which describe_tool shows."""
     schema = listed(tool).input_schema
     return isinstance(schema, ListedSchema) and schema.cut
 
 
 def exact(tool: Tool) -> Schema:
-    """The schema that a tool's listed form was made from, where that form is whole."""
+    """Return the schema that a tool's listed form was made from, if that form is complete."""
     schema = listed(tool).input_schema
     return schema.exact if isinstance(schema, ListedSchema) and not schema.large else schema
 
 
 def as_listed(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Tools as a gateway lists them."""
+    """Return tools as a gateway lists them."""
     definitions: dict[str, ListedDefinitions] = {}
     return tuple(listed(tool, definitions.setdefault(tool.source, ListedDefinitions())) for tool in tools)
 
 
 def described(tool: Tool, asked: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """All about a tool within `MAX_DESCRIBED_TOKENS`, as the arguments of describe_tool ask for it.
+    """Return the description of a tool within `MAX_DESCRIBED_TOKENS`, by the arguments of describe_tool.
 
-    `fields` are paths such as `spec.template`; a `depth` may cost more; `output_schema` adds that. `more` in what is said are paths of
-    parts that are left open. Raises `UnknownFieldError`.
+    `fields` are paths such as `spec.template`; a `depth` may cost more; `output_schema` adds that. `more` in the result are paths of parts
+    that are left open. Raises `UnknownFieldError`.
     """
     fields, depth = asked.get("fields") or (), asked.get("depth")
     shown: dict[str, Any] = {
@@ -174,12 +175,12 @@ def described(tool: Tool, asked: Mapping[str, Any] = MappingProxyType({})) -> di
 
 
 def _brief(tool: Tool) -> Schema:
-    """The schema of a tool's arguments with long enums in words; `fields` show all their values."""
+    """Return the schema of a tool's arguments with long enums in words; `fields` show all their values."""
     return tool.input_schema if shares_definitions(tool) else in_part(tool.input_schema)
 
 
 def _parts(schema: Schema, fields: Sequence[str]) -> Schema:
-    """A schema with the fields at these paths alone, each under its path."""
+    """Return a schema with only the fields at these paths, each under its path."""
     properties = {path: _at(schema, path) for path in fields}
     return {"type": "object", "properties": properties, "$defs": schema.get("$defs", {})}
 
@@ -195,7 +196,7 @@ def _at(schema: Schema, path: str) -> Any:
 
 
 def _fields(node: Any, root: Schema, name: str, depth: int) -> Iterator[Any]:
-    """The schemas of a field, in whichever part of a schema it stands; a list's are those of its items."""
+    """Return the schemas of a field, in any part of a schema; for a list those of its items."""
     node = _resolved(node, root)
     if not isinstance(node, Mapping) or depth > DEEPEST:
         return
@@ -221,17 +222,17 @@ def _resolved(node: Any, root: Schema) -> Any:
 
 
 def _within(schema: Schema, room: int, deepest: int = DEEPEST) -> tuple[Schema, list[str]]:
-    """The schema as deep as fits, and the paths of what is left open; descriptions are shortened where their whole has no room."""
+    """Return the schema as deep as it fits, and the paths of open parts; descriptions are shortened if they do not fit."""
     shared = isinstance(schema.get("$defs"), Closure)
     if deepest >= DEEPEST and not shared and _cost(schema) <= room:
         return schema, []
-    schema = in_short(schema)
+    schema = with_short_descriptions(schema)
     low, high = 0, deepest
     best = _Cut(schema, 0)
     while low < high:
         middle = (
             low + 1 if shared else (low + high + 1) // 2
-        )  # the whole of what thousands of tools share is never looked at
+        )  # definitions shared by thousands of tools are never read completely
         try:
             cut = _Cut(schema, middle, room)
         except _OverBudgetError:
@@ -245,10 +246,10 @@ def _within(schema: Schema, room: int, deepest: int = DEEPEST) -> tuple[Schema, 
 
 
 class _Cut:
-    """A schema down to a number of levels of fields. A definition stands once, as deep as the nearest reference to it allows."""
+    """Schema down to a number of levels of fields. A definition occurs once, as deep as the nearest reference to it allows."""
 
     def __init__(self, root: Schema, limit: int, room: int | None = None) -> None:
-        """Raises `_OverBudgetError` where it has more parts than `room`."""
+        """Cut the schema. Raises `_OverBudgetError` if it has more parts than `room`."""
         self._root = root
         self._left = room
         self._limit = limit

@@ -8,32 +8,32 @@ from functools import lru_cache
 
 __all__ = ["tokens"]
 
-# The pieces that byte-pair vocabularies are built over: a word with the space or the sign before it, up to three digits, a run of
+# Pieces of byte-pair vocabularies: a word with the space or the sign before it, up to three digits, a run of signs, white space.
 # signs, white space.
 _PIECES = re.compile(r"[^\w\r\n]?[^\W\d_]+|\d{1,3}| ?(?:_|[^\w\s])+|\s+")
-# The pieces of ASCII text, which classes of single letters find faster.
+# Pieces of ASCII text, which classes of single letters match faster.
 _ASCII_PIECES = re.compile(
     r"[^A-Za-z0-9_\r\n]?[A-Za-z]+|[0-9]{1,3}| ?[^A-Za-z0-9\t-\r\x1c-\x20]+|[\t-\r\x1c-\x20]+", re.ASCII
 )
 _LETTERS, _SIGNS = 8, 3
 _SEAM = '":{'
-"""Ends a property or a definition in compact JSON. Tools of one description share many of those, so what one costs is remembered."""
+"""End of a property or a definition in compact JSON. Tools of one description share many of those, so their costs are cached."""
 
 
 def tokens(text: str) -> int:
-    """About how many tokens a model reads for `text`. Linear in its length, and nothing is downloaded.
+    """Return the approximate number of tokens that a model reads for `text`. Linear in its length, without a downloaded vocabulary.
 
-    The text falls into the pieces that the known vocabularies never join; a word counts one token for every 8 letters begun, a run of
-    signs one for every 3, and what is not ASCII one for every 2 bytes of its UTF-8. The two numbers were chosen by counting compact
-    JSON of tools (GitHub's, Stripe's and Kubernetes' descriptions, 3.3 MB) with cl100k_base, o200k_base and the vocabulary published for
-    the first Claude models: the estimate is 3 to 13 % above the largest of the three, where bytes / 4 is 4 to 15 % above it. Text of
-    identifiers alone can cost 10 % more than this says. Newer vocabularies are not published, so leave some room.
+    The text is split into pieces that the known vocabularies never join; a word counts one token for every 8 letters begun, a run of signs
+    one for every 3, and non-ASCII text one for every 2 bytes of its UTF-8. The two numbers were chosen by counting compact JSON of tools
+    (GitHub's, Stripe's and Kubernetes' descriptions, 3.3 MB) with cl100k_base, o200k_base and the vocabulary published for the first Claude
+    models: the estimate is 3 to 13 % above the largest of the three, where bytes / 4 is 4 to 15 % above it. Text of identifiers alone can
+    cost 10 % more than this. Newer vocabularies are not published, so leave some room.
     """
     return sum(map(_section, _sections(text)))
 
 
 def _sections(text: str) -> Iterator[str]:
-    """The text cut before seams, and only where no piece can lie across the cut: between a letter or digit and the sign after it."""
+    """Split the text before seams, only where no piece can cross the cut: between a letter or digit and the sign after it."""
     section, *rest = text.split(_SEAM)
     for part in rest:
         if section[-1:].isalnum():

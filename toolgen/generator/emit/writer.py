@@ -1,4 +1,4 @@
-"""Writes generated/: only what changed, each file whole or not at all; or says what would be written."""
+"""Writer of generated/: only changed files, each completely or not at all; or a list of the changes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["FILES", "MANIFEST", "OURS", "check", "refuse_foreign", "render_all",
 
 MANIFEST = "manifest.json"
 FILES: Mapping[str, str] = MappingProxyType({**{name: f"{name}.json" for name in sorted(FORMATS)}, "python": MODULE})
-"""Format -> the file it is written to."""
+"""Format -> its file."""
 
 OURS = frozenset({MANIFEST, *FILES.values()})
-"""Every name a build may write; one that it did not write is stale."""
+"""Names of all files of builds; an unwritten one is stale."""
 
-_OPENING = b'{\n  "format": '  # of every manifest, since its first field is its format
+_OPENING = b'{\n  "format": '  # start of every manifest, since its first field is its format
 _MAX_INDENTED = 1024 * 1024
 _TEMPORARY = ".tmp-"
 
@@ -45,7 +45,7 @@ def render_all(
     chosen = tuple(formats)
     for name in chosen:
         if name not in FILES:
-            raise ConfigError(f"`{name}` is no format{nearest(name, FILES)}", suggestion=f"use {', '.join(FILES)}")
+            raise ConfigError(f"`{name}` is not a format{nearest(name, FILES)}", suggestion=f"use {', '.join(FILES)}")
     tools = listed or (as_listed(manifest.tools.values()) if set(chosen) - {"python"} else ())
     for name in chosen:
         files[FILES[name]] = (
@@ -55,11 +55,11 @@ def render_all(
 
 
 def write(directory: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Makes the directory hold `files`; returns the names that were written or removed, in order.
+    """Make the directory contain `files`; return the names that were written or removed, in order.
 
-    All of them are first written beside their places and flushed to disk, then renamed: a disk that fills up changes nothing, and a
-    reader sees a file's old content or the new, also after a power cut. The manifest goes first, because it is what marks the directory
-    as ours. Raises `ToolgenError` when the directory cannot be written.
+    All of them are first written beside their places and flushed to disk, then renamed: a full disk changes nothing, and a reader sees a
+    file's old content or the new, also after a power cut. The manifest goes first, because it marks the directory as a build's. Raises
+    `ToolgenError` when the directory cannot be written.
     """
     changed = check(directory, files)
     staged: dict[str, Path] = {}
@@ -87,9 +87,9 @@ def write(directory: Path, files: Mapping[str, bytes]) -> list[str]:
 
 
 def check(directory: Path, files: Mapping[str, bytes]) -> list[str]:
-    """The names `write` would write or remove: what is missing, different, or left over from another build."""
+    """Return the names that `write` would write or remove: missing, different, or from another build."""
     if unknown := sorted(files.keys() - OURS):
-        raise ValueError(f"{unknown[0]} is no file of generated/")
+        raise ValueError(f"{unknown[0]} is not a file of generated/")
     different = {name for name, content in files.items() if not _holds(directory / name, content)}
     stale = {name for name in OURS - files.keys() if os.path.lexists(directory / name)}
     return sorted(different | stale)
@@ -117,16 +117,16 @@ def refuse_foreign(directory: Path) -> None:
     except OSError as error:
         raise ToolgenError(f"cannot be read: {error.strerror}", where=str(manifest)) from error
     if found:
-        message = "stands where a build writes, and no build has written it"
+        message = "is in the place of a build's file, and no build has written it"
         raise ToolgenError(
             message, where=str(directory / found), suggestion="choose another directory, or move the file away"
         )
 
 
 def _pretty(value: object) -> bytes:
-    """Two spaces, one newline at the end; keys stay in the order they have a meaning in. A long file has a line for each tool."""
-    lined = BytesIO()  # a manifest is megabytes, which its `getvalue` does not copy
-    _add_lined(lined, value, "", 2)  # indented, it is several times as long
+    """Return JSON with two spaces of indentation and a newline at the end; keys stay in their order. A long file has one line per tool."""
+    lined = BytesIO()  # a manifest has megabytes, which its `getvalue` does not copy
+    _add_lined(lined, value, "", 2)  # with indentation it is several times as long
     if lined.tell() <= _MAX_INDENTED:
         written = indented_json(value, _plain)
         if len(written) <= _MAX_INDENTED:
@@ -136,7 +136,7 @@ def _pretty(value: object) -> bytes:
 
 
 def _add_lined(file: BytesIO, value: object, indent: str, levels: int) -> None:
-    """Members and items of the outer levels on lines of their own, what is in them on one."""
+    """Write members and items of the outer levels on separate lines, and their content on one line each."""
     if not levels or not isinstance(value, Mapping | list | tuple):
         file.write(file_json(value, _plain))
         return

@@ -51,7 +51,7 @@ _NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multip
 
 
 class NoSampleError(ValueError):
-    """No value was found: the schema accepts none, or says more than a generator of this size understands."""
+    """Failure to find a value: the schema accepts none, or uses unsupported features."""
 
 
 def sample(schema: Schema, *, seed: int = 0) -> Json:
@@ -64,7 +64,7 @@ def sample(schema: Schema, *, seed: int = 0) -> Json:
 
 
 def samples(schema: Schema, *, seed: int = 0) -> Iterator[Json]:
-    """Valid values without end, the first being that of `sample`. Raises `NoSampleError` when several attempts in a row fail."""
+    """Yield valid values without end, the first being that of `sample`. Raises `NoSampleError` when several attempts in a row fail."""
     validator = _validator(schema)
     number = seed
     while True:
@@ -86,7 +86,7 @@ def _validator(schema: Schema) -> jsonschema_rs.Draft202012Validator:
 
 
 def _attempt(schema: Schema, seed: int, validator: jsonschema_rs.Draft202012Validator) -> tuple[Json] | None:
-    """First with the author's own examples, then without: they are often wrong."""
+    """Try with the author's own examples first, then without: they are often wrong."""
     for trusting in (True, False):
         try:
             value = _Sampler(schema, seed, trusting).value(schema, 0)
@@ -109,7 +109,7 @@ class _Sampler:
         self._open: list[str] = []
 
     def value(self, schema: Any, depth: int) -> Json:
-        """A value for one schema, boolean ones included. Raises `NoSampleError`."""
+        """Return a value for one schema, boolean ones included. Raises `NoSampleError`."""
         self._nodes += 1
         if schema is False or depth > _MAX_DEPTH or self._nodes > _MAX_NODES * 4:
             raise NoSampleError("nothing fits")
@@ -149,7 +149,7 @@ class _Sampler:
         return self._plain(schema, depth)
 
     def _resolved(self, part: Any) -> Any:
-        """A schema with its own references followed, to be merged with others."""
+        """Return a schema with its own references followed, for merging."""
         for _ in range(_MAX_DEPTH):
             ref = part.get("$ref") if isinstance(part, Mapping) else None
             if not isinstance(ref, str):
@@ -203,7 +203,7 @@ class _Sampler:
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> Json:
         properties, required = _mapping(schema.get("properties")), _strings(schema.get("required"))
-        extra = schema.get("additionalProperties", True)  # what a property that is not described must be
+        extra = schema.get("additionalProperties", True)  # schema of a property without a description
         built: dict[str, Json] = {}
         for name in dict.fromkeys([*properties, *required]):
             if name in required:
@@ -301,7 +301,7 @@ _TEXTS = ("text", "a b", "naïve", "x/y?z=1&w", "ÅÄÖ", "0", "null")
 
 
 def _shown(schema: Mapping[str, Any]) -> tuple[Json] | None:
-    """The author's own example or default, or None where there is neither."""
+    """Return the author's own example or default, or None if there is neither."""
     examples = schema.get("examples")
     if isinstance(examples, Sequence) and not isinstance(examples, str) and examples:
         return (examples[0],)
@@ -309,7 +309,7 @@ def _shown(schema: Mapping[str, Any]) -> tuple[Json] | None:
 
 
 def _merged(left: Any, right: Any) -> Any:
-    """Both schemas at once, as far as one schema without `allOf` can say that."""
+    """Return both schemas merged, as far as one schema without `allOf` can express that."""
     if left is False or right is False:
         return False
     if not isinstance(left, Mapping) or not isinstance(right, Mapping):
@@ -371,7 +371,7 @@ def _fits(pattern: str, format_: str) -> bool:
 
 
 def _bounds(schema: Mapping[str, Any], step: float) -> tuple[float, float]:
-    """The lowest and the highest number that may be taken; an open end is a long way off."""
+    """Return the lowest and the highest permitted number; an open end is far away."""
     lows = [schema["minimum"]] if _is_number(schema.get("minimum")) else []
     highs = [schema["maximum"]] if _is_number(schema.get("maximum")) else []
     lows += [schema["exclusiveMinimum"] + step] if _is_number(schema.get("exclusiveMinimum")) else []

@@ -1,4 +1,4 @@
-"""A text that matches a regular expression, for the expressions that descriptions hold: no look-around, no back-references."""
+"""Text that matches a regular expression, for the expressions in descriptions: no look-around, no back-references."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _MAX_REPEATS = 10_000
 _MAX_LENGTH = 1_000_000  # `((a{9999}){9999}){9999}` is a short pattern
 _MAX_ATOMS = 20_000
 _MAX_DEPTH = 50
-_FREE_REPEATS = 3  # above what a quantifier asks for, where they are chosen
+_FREE_REPEATS = 3  # additional repetitions of a quantifier, if they are chosen
 
 
 class UnsupportedPatternError(ValueError):
-    """An expression this module does not understand, or one no text can match."""
+    """Unsupported expression, or one that no text can match."""
 
 
 def matching(pattern: str, *, length: int = 0, choose: random.Random | None = None) -> str:
-    """A text that `pattern` most likely matches, in ECMA 262's syntax as JSON Schema uses it; callers check.
+    """Return a text that most likely matches `pattern`, in ECMA 262's syntax as in JSON Schema; callers check it.
 
-    The plainest one, its repeats stretched towards `length` characters where they may be; with `choose`, any one, and every alternative,
-    repeat and character of a set is its choice. Raises `UnsupportedPatternError`.
+    By default the simplest one, with repetitions extended towards `length` characters if allowed; with `choose`, any one, and it chooses
+    every alternative, repetition and character of a set. Raises `UnsupportedPatternError`.
     """
     extra = 0
     text = _Writer(pattern, extra, choose).write()
@@ -92,7 +92,7 @@ class _Writer:
         return "".join(built)
 
     def _repeated(self) -> str:
-        """An atom as often as its quantifier takes it; read again for each repetition that is chosen again."""
+        """Return an atom as often as its quantifier requires; parsed again for each repetition with a new choice."""
         start = self._at
         atom = self._atom()
         written = self._at
@@ -153,7 +153,7 @@ class _Writer:
         return inner
 
     def _escape(self) -> str:
-        """The characters an escape stands for, the plainest first; none for a boundary."""
+        """Return the characters of an escape, the simplest first; none for a boundary."""
         character = self._take()
         if character in _CLASSES:
             return _CLASSES[character]
@@ -212,7 +212,7 @@ class _Writer:
         return next((one for one in members if one.isascii() and one.isalnum()), members[0])
 
     def _quantifier(self) -> tuple[int, int]:
-        """The least and the most repetitions of what was just read; once, where nothing says so."""
+        """Return the minimum and the maximum repetitions of the last atom; once by default."""
         low, most = 1, 1
         match self._peek():
             case "*":

@@ -1,1 +1,1 @@
-"""`toolgen doctor`: tries what must be refused, and says where a database's account could do more than the policy."""
+"""`toolgen doctor`: attempts that must be refused, and rights of database accounts beyond the policy."""

@@ -1,4 +1,4 @@
-"""Attempts at calls: past the rules, the schema, limits, a pause, an approval, a full turn, the record."""
+"""Trials of calls against the rules, the schema, limits, a pause, an approval, a full turn, and the audit log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from toolgen.quality.doctor.trial import Guard, RefusalChecks, UselessError, wit
 __all__ = ["CALL_ATTEMPTS", "free_pass"]
 
 CALL_ATTEMPTS: Final = RefusalChecks()
-"""In the order of the pipeline."""
+"""Trials in the order of the pipeline."""
 
 _ALLOW: Final = Allow(rule="doctor")
 
@@ -42,7 +42,7 @@ def _allows(*_: object) -> Decision:
 
 
 def free_pass() -> Guard:
-    """The rules, and what allows everything in their place."""
+    """Return a guard whose replacement allows everything in place of the rules."""
     return Guard(Access, "judge", _allows)
 
 

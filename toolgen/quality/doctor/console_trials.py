@@ -1,4 +1,4 @@
-"""Attempts at the console: forms that another site sends in the name of the person who is signed in."""
+"""Trials of the console: forms that another site sends in the name of the signed-in person."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ async def _forged_forms() -> str:
 
 
 class _Browser:
-    """Sends requests to an application in this process, and keeps its cookies."""
+    """Client of an application in this process that keeps its cookies."""
 
     def __init__(self, app: App) -> None:
         self._app = app
         self._cookies: dict[str, str] = {}
 
     async def sign_in(self, key: str) -> None:
-        """Raises `UselessError` where that does not open the console."""
+        """Sign in. Raises `UselessError` if the key does not open the console."""
         _, page = await self._ask("GET", "/console/sign-in", {})
         token = page.partition('name="form_token" value="')[2].partition('"')[0]
         status, _ = await self.post("/console/sign-in", {"credential": key, "form_token": token})
@@ -73,7 +73,7 @@ class _Browser:
             raise UselessError(f"nobody could sign in to the console (status {status}, then {shown})")
 
     async def post(self, path: str, form: dict[str, str]) -> tuple[int, str]:
-        """The status and the page that a form is answered with."""
+        """Return the status and the page of the answer to a form."""
         return await self._ask("POST", path, form)
 
     async def _ask(self, method: str, path: str, form: dict[str, str]) -> tuple[int, str]:

@@ -48,16 +48,16 @@ _NOBODY: Final = Principal(id="toolgen-doctor", roles=frozenset({"toolgen-doctor
 
 
 async def run_trials(gateway: Gateway) -> list[Trial]:
-    """Tries everything, for a gateway that is not open, in a process that serves nobody: guards are taken away in it meanwhile.
+    """Run all trials, for a gateway that is not open, in a process that serves nobody, because guards are removed temporarily.
 
-    One call, which must be refused, is made through the project's own gateway, so it stands in the project's own record. All others are
-    made in scratch gateways of this installation's code. Nothing is dialled that is not on loopback.
+    One call, which must be refused, is made through the project's own gateway, so it is in the project's own audit log. All others are made
+    in scratch gateways of this installation's code. Only loopback addresses are dialled.
     """
     return [await tried(attempt) for attempt in attempts_on(gateway)]
 
 
 def attempts_on(gateway: Gateway) -> tuple[RefusalCheck, ...]:
-    """All attempts, in the order in which they are made and told; without those whose guard is behind an extra that is not installed."""
+    """Return all attempts, in order; without those whose guard needs an extra that is not installed."""
     guards = (Guard(Access, "visible", lambda *_: True), free_pass())
     denied = RefusalCheck(
         name="denied call",
@@ -87,7 +87,7 @@ def _sql_attempts() -> tuple[RefusalCheck, ...]:
 
 
 async def _denied(gateway: Gateway) -> str:
-    """A tool of the catalog, called by a principal no rule speaks of."""
+    """Call a tool of the catalog as a principal without any rule."""
     tool = next(iter(gateway.manifest.tools), "toolgen-doctor")
     async with gateway.short_session():
         envelope = await gateway.call(tool, {}, principal=_NOBODY)
@@ -107,7 +107,7 @@ async def _denied_in_a_twin(gateway: Gateway) -> str:
             gateway.settings,
             path=folder / gateway.settings.path.name,
             audit_dir=folder / "var" / "audit",
-            audit=AuditSettings(),  # signed by nobody and sent nowhere
+            audit=AuditSettings(),  # not signed and not sent
             state=None,
         )
         stand_in = {source: Echo() for source in gateway.settings.sources}
@@ -128,7 +128,7 @@ class ReferenceReport(Struct, frozen=True, kw_only=True):
 
 
 async def check_references(gateway: Gateway) -> tuple[ReferenceReport, ...]:
-    """Resolves every reference, as a call would, and keeps none of the values. Nobody is asked for a token."""
+    """Resolve every reference, as a call would, without keeping the values. No token is requested."""
     egress = (gateway.policy.egress,)
 
     def permit(to: Destination) -> Verdict:
@@ -186,10 +186,10 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
     databases: tuple[DatabaseReport, ...]
     references: tuple[
         ReferenceReport, ...
-    ] = ()  # no fault of the project's: secrets may be where only the gateway runs
-    webhooks: tuple[str, ...] = ()  # no fault of a guard: what is not told to whom
-    uncallable: tuple[str, ...] = ()  # no fault of a guard: what no call could succeed for, by name and count
-    rotated: tuple[Rotated, ...] = ()  # refresh tokens that took the place of configured ones
+    ] = ()  # not a fault of the project: secrets may exist only where the gateway runs
+    webhooks: tuple[str, ...] = ()  # not a fault of a guard: missing notifications
+    uncallable: tuple[str, ...] = ()  # not a fault of a guard: tools that cannot be called, by name and count
+    rotated: tuple[Rotated, ...] = ()  # refresh tokens that replaced configured ones
 
     @property
     def ok(self) -> bool:
@@ -209,7 +209,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
 
 
 async def examine(gateway: Gateway) -> DoctorReport:
-    """Examines a project whose gateway is not open. Never raises for what is wrong with a database: that is in the report."""
+    """Examine a project whose gateway is not open. Faults of a database are part of the report, not exceptions."""
     trials = await run_trials(gateway)
     return DoctorReport(
         trials=tuple(trials),
@@ -229,7 +229,7 @@ def _databases(gateway: Gateway) -> Iterator[DatabaseReport]:
 
 
 def _uncallable(gateway: Gateway) -> Iterator[str]:
-    """Which tools could never be called, and which are not with the credentials of toolgen.yaml and of the policy together."""
+    """Yield the tools that can never be called, and those without the needed credentials in toolgen.yaml and in the policy."""
     for name, source in gateway.settings.sources.items():
         schemes = gateway.manifest.sources[name].security_schemes
         tools = [tool for tool in gateway.manifest.tools.values() if tool.source == name]
@@ -242,7 +242,7 @@ def _uncallable(gateway: Gateway) -> Iterator[str]:
 
 
 async def _function_faults(gateway: Gateway) -> tuple[str, ...]:
-    """Which functions a call could not reach: their module cannot be imported, or they are not what was built."""
+    """Yield the functions that a call cannot reach: their module cannot be imported, or their code has changed since the build."""
     found: list[str] = []
     runtime = make_function_runtime()
     for name, source in gateway.settings.sources.items():

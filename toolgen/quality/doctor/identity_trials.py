@@ -1,4 +1,4 @@
-"""Attempts to be somebody: with keys and tokens that nobody should take."""
+"""Trials of identities: keys and tokens that must be rejected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolgen.quality.doctor.trial import RefusalChecks, UselessError
 __all__ = ["IDENTITY_ATTEMPTS"]
 
 IDENTITY_ATTEMPTS: Final = RefusalChecks()
-"""Each with credentials that are good but for one thing."""
+"""Trials, each with credentials that are valid except for one fault."""
 
 _ISSUER: Final = "https://issuer.invalid"
 _AUDIENCE: Final = "doctor"
@@ -30,7 +30,7 @@ _PAST, _FUTURE = "2001-01-01T00:00:00Z", "2201-01-01T00:00:00Z"
 
 
 async def _verifies(*_: object) -> None:
-    """Every signature is good."""
+    """Accept every signature."""
 
 
 @IDENTITY_ATTEMPTS.add(

@@ -1,4 +1,4 @@
-"""Attempts at places that no request may reach: judged without dialling, or dialled on loopback alone."""
+"""Trials of forbidden addresses: judged without dialling, or dialled only on loopback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["attempts_at_places"]
 _ALLOW: Final = Allow(rule="doctor")
 _PORT: Final = 80
 _LISTED: Final = Egress(allow=frozenset({("api.invalid", _PORT)}))
-# What each kind is, and whether `private_networks: allow` opens it.
+# Kinds of addresses, each with True if `private_networks: allow` opens it.
 _PLACES: Final[dict[str, tuple[tuple[str, ...], bool]]] = {
     "link-local": (("169.254.169.254", "169.254.0.1", "fe80::1", "fe80::1%eth0"), False),
     "special": (
@@ -49,7 +49,7 @@ _PLACES: Final[dict[str, tuple[tuple[str, ...], bool]]] = {
 
 
 def attempts_at_places(gateway: Gateway) -> tuple[RefusalCheck, ...]:
-    """Addresses under the project's own egress rules and under others, then whether those rules are asked, and redirects."""
+    """Return trials of addresses under the project's own egress rules and under others, of the use of those rules, and of redirects."""
     check = Guard(Egress, "check", _allows)
     addresses = [
         RefusalCheck(
@@ -101,7 +101,7 @@ def _allows(*_: object, **__: object) -> Verdict:
 
 
 async def _judged(gateway: Gateway, places: tuple[str, ...], *, ordinary: bool) -> str:
-    """Which of these addresses is open. What is `ordinary`, a policy may open, and databases and key sets may be there."""
+    """Return an address that is open, or "". A policy may open `ordinary` addresses, and databases and key sets may use them."""
     asked: dict[str, Callable[[str], Verdict]] = {
         "by default": lambda address: Egress().check("doctor.invalid", _PORT, address),
         "written as it is": lambda address: Egress().check(address, _PORT),

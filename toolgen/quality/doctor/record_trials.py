@@ -1,4 +1,4 @@
-"""Attempts at the record: a call whose intent is not on the disk yet, and entries that were changed."""
+"""Trials of the audit log: a call before its intent is on the disk, and changed entries."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _faults_of(lines: list[bytes], name: str) -> Iterator[verification.RecordFau
 
 
 def _newest(directory: Path) -> tuple[Path, list[bytes]]:
-    """The stream that was written last, and its entries. Raises `OSError` where there are too few."""
+    """Return the most recently written stream, and its entries. Raises `OSError` if there are too few."""
     path = max(directory.glob("*.jsonl"), key=lambda one: one.stat().st_mtime_ns)
     lines = [line + b"\n" for line in path.read_bytes().rstrip(b"\0").split(b"\n") if line]
     if len(lines) < 2:
@@ -101,7 +101,7 @@ def _newest(directory: Path) -> tuple[Path, list[bytes]]:
 
 
 def _turned(line: bytes) -> bytes:
-    """An entry with one bit of its call's id, or of its time, turned over."""
+    """Return an entry with one bit of its call's id, or of its time, inverted."""
     data = bytearray(line)
     place = line.find(b'"time":"') + len(b'"time":"') + 3
     data[place] ^= 1

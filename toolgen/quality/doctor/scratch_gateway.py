@@ -1,4 +1,4 @@
-"""A whole gateway of its own for each attempt: this installation's code, in a folder that is thrown away, with nobody behind it."""
+"""Complete gateway for each trial: this installation's code, in a temporary folder, without real systems."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _READS: Final = ("open", "narrowed", "denied", "hidden", "bound", "limited")
 
 
 class Echo(Struct):
-    """Stands where an executor would: notes each call that got this far, and answers with what a policy hides."""
+    """Executor that records each call that reached it, and answers with data that a policy hides."""
 
     calls: list[Call] = []
     events: list[str] = []
@@ -64,11 +64,11 @@ class Echo(Struct):
         return {}
 
     async def close(self) -> None:
-        """Holds nothing."""
+        """Do nothing, because no resource is open."""
 
 
 class Scratch(Struct, frozen=True, kw_only=True):
-    """An open gateway, what stands behind it, and its folder."""
+    """Open gateway, its executor, and its folder."""
 
     gateway: Gateway
     echo: Echo
@@ -91,10 +91,10 @@ async def scratch(
     bound: bool = False,
     **settings: Any,
 ) -> AsyncIterator[Scratch]:
-    """An open gateway. `policy` replaces parts of its policy; `real` sends to `server`, which must be on loopback.
+    """Return an open gateway. `policy` replaces parts of its policy; `real` sends to `server`, which must be on loopback.
 
-    `database`: it has a tool that asks a database too. That takes what reads SQL (`toolgen[sql]`).
-    `bound`: it has a tool with an argument that the policy binds. That takes what evaluates CEL (`toolgen[cel]`).
+    `database`: it has a tool of a database too, which needs the SQL parser (`toolgen[sql]`). `bound`: it has a tool with an argument that
+    the policy binds, which needs CEL (`toolgen[cel]`).
     """
     with tempfile.TemporaryDirectory(prefix="toolgen-doctor-") as name:
         folder = Path(name)

@@ -1,4 +1,4 @@
-"""Attempts at statements beyond what a policy opens. Imported where what reads SQL is installed (`toolgen[sql]`)."""
+"""Trials of statements beyond a policy. Imported only if the SQL parser is installed (`toolgen[sql]`)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def _statements(place: Scratch) -> str:
 async def _rows(place: Scratch) -> str:
     for sql in _BY_ANOTHER_WAY:
         if not await place.reached("query", {"sql": sql}):
-            continue  # refused is as good
+            continue  # a refusal is equally good
         statement = place.echo.calls[-1].statement
         if statement is None or "own" not in statement.parameters or "tenant" not in statement.sql:
             return f"a statement was let through without the row filter: {sql}"

@@ -1,4 +1,4 @@
-"""Trial: an attempt at what must be refused, made first with the guard that refuses it taken away."""
+"""Trial: an attempt that must be refused, made first without the guard that refuses it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Trial(Struct, frozen=True, kw_only=True):
 
 
 class UselessError(Exception):
-    """Check without proof: a call that should succeed was refused too."""
+    """Trial without proof: a call that should succeed was refused too."""
 
 
 class Guard(Struct, frozen=True):
-    """A function or method of ours that refuses something, and what lets everything pass in its place."""
+    """Function or method that refuses something, and a replacement that lets everything pass."""
 
     owner: object  # a module or a class
     name: str
@@ -44,10 +44,10 @@ _Check: TypeAlias = Callable[[Scratch], Awaitable[str]]
 
 
 class RefusalCheck(Struct, frozen=True, kw_only=True):
-    """`make` attempts what must be refused, and returns in words what got through, "" where nothing did.
+    """Trial of a refusal. `make` attempts a forbidden action, and returns a text about an action that got through, "" if none did.
 
-    `shown` is what it proves where nothing did. Without the `guards` something must get through: an attempt that says otherwise proves
-    nothing, whatever it says of the guards themselves.
+    `shown` is the proven statement if none did. Without the `guards` an action must get through: otherwise the attempt proves nothing about
+    the guards.
     """
 
     name: str
@@ -55,16 +55,16 @@ class RefusalCheck(Struct, frozen=True, kw_only=True):
     guards: tuple[Guard, ...]
     make: _Make
     module: str = ""
-    """What must be installed for it, as it is imported: behind an extra."""
+    """Modules of an extra that must be installed for it."""
     unguarded: _Make | None = None
-    """What is attempted without the guards, where `make` would do real harm then."""
+    """Attempt made without the guards, if `make` would do real harm then."""
 
 
 class RefusalChecks(list[RefusalCheck]):
-    """Attempts in the order in which they are written down, each above the function that makes it."""
+    """Trials in the order of their definition, each above the function that makes it."""
 
     def add(self, name: str, shown: str, *guard: Any, module: str = "") -> Callable[[_Make], _Make]:
-        """`guard` is what `Guard` is made of."""
+        """Add a check; `guard` are the arguments of `Guard`."""
 
         def added(make: _Make) -> _Make:
             self.append(RefusalCheck(name=name, shown=shown, guards=(Guard(*guard),), make=make, module=module))
@@ -89,7 +89,7 @@ class RefusalChecks(list[RefusalCheck]):
 
 
 async def tried(attempt: RefusalCheck) -> Trial:
-    """The attempt without its guards, then with them. An error in either is a failure: nothing was proved."""
+    """Run the attempt without its guards, then with them. An error in either is a failure, because nothing was proved."""
     try:
         with without(attempt.guards):
             noticed = await (attempt.unguarded or attempt.make)()
@@ -107,7 +107,7 @@ async def tried(attempt: RefusalCheck) -> Trial:
 
 @contextmanager
 def without(guards: tuple[Guard, ...]) -> Iterator[None]:
-    """This process without some of its guards. Only for a process that serves nobody."""
+    """Remove some guards of this process. Only for a process that serves nobody."""
     with ExitStack() as stack:
         for guard in guards:
             kept = vars(guard.owner)[guard.name]

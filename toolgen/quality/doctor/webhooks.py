@@ -1,4 +1,4 @@
-"""Which webhooks are not told of approvals: the policy does not open their place, or messages to them could not be delivered."""
+"""Webhooks that miss notifications of approvals: the policy forbids their address, or messages could not be delivered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["webhook_faults"]
 
 
 async def webhook_faults(settings: Settings, policy: Policy) -> tuple[str, ...]:
-    """A sentence for each. Nothing is sent, and no name is looked up: a place is judged by its name and port."""
+    """Yield a sentence for each fault. Nothing is sent, and no name is resolved: an address is judged by its name and port."""
     if not settings.notify:
         return ()
     found: list[str] = []
@@ -28,7 +28,7 @@ async def webhook_faults(settings: Settings, policy: Policy) -> tuple[str, ...]:
                 if not isinstance(verdict, Allow):
                     found.append(f"webhook {name}: {verdict.reason}")
             except SecretError:
-                pass  # said with all other references
+                pass  # reported with all other references
             counts = await outbox.counts(name)
             if counts.dead:
                 found.append(f"webhook {name}: {counts.dead} messages could not be delivered (toolgen notify list)")

@@ -1,4 +1,4 @@
-"""Rules for catalogs: a catalog must fit into the clients that will be given it."""
+"""Rules for catalogs: a catalog must fit into the clients that receive it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs every rule over every source of a build and gives the findings in order, each with the line that it is about."""
+"""Runs every rule over every source of a build, and returns the findings in order, each with its line."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from toolgen.quality.lint.wording import SOURCE_WORDING, TOOL_WORDING
 __all__ = ["RULES", "LintFinding", "check", "lines"]
 
 _MAX_JSON_SIZE = 64 * 1024 * 1024
-_MAX_YAML_SIZE = 4 * 1024 * 1024  # its events cost ten times as much
+_MAX_YAML_SIZE = 4 * 1024 * 1024  # YAML events cost ten times as much
 _MAX_DEPTH = 250
 _TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"|[{}\[\],:]|\n')
 
 
 def lines(path: Path, pointers: Collection[str]) -> dict[str, int]:
-    """Pointer (`#/paths/~1pet/get`) -> line, from 1, for those that are there; nothing where the file is too large or unreadable."""
+    """Return pointer (`#/paths/~1pet/get`) -> line, from 1, for existing pointers; nothing if the file is too large or unreadable."""
     try:
         data = read_file(path, _MAX_JSON_SIZE)
     except OSError:
@@ -67,11 +67,9 @@ def lines(path: Path, pointers: Collection[str]) -> dict[str, int]:
 
 
 def _json(data: bytes) -> Iterator[tuple[str, int]]:
-    """The pointer and the line of every value. What is not quite JSON gives not quite everything."""
+    """Yield the pointer and the line of every value. Invalid JSON may give incomplete results."""
     line = 1
-    stack: list[
-        tuple[str, int]
-    ] = []  # the pointer of an open container, and the index of its next item, -1 for an object
+    stack: list[tuple[str, int]] = []  # pointer of an open container, and the index of its next item, -1 for an object
     key = b""
     yield "#", 1
     for match in _TOKEN.finditer(data):
@@ -142,14 +140,14 @@ def _yaml(data: bytes) -> Iterator[tuple[str, int]]:
         return
 
 
-_BUILD = "build-"  # before the code of a problem that the build found
-_SAME = {"suspicious_text"}  # problems that a rule of ours finds more precisely
+_BUILD = "build-"  # prefix of the code of a build's problem
+_SAME = {"suspicious_text"}  # problems that a lint rule finds more precisely
 _NOTHING = Original()
 _TOOL_RULES: tuple[LintRule[LintTool], ...] = (*TOOL_WORDING, *TOOL_SHAPES, *TOOL_SAFETY)
 _SOURCE_RULES: tuple[LintRule[SourceView], ...] = (*SOURCE_WORDING, *SOURCE_SAFETY)
 _ALL: tuple[LintRule[Any], ...] = (*_TOOL_RULES, *_SOURCE_RULES, *TEXT_RULES, *CATALOG_RULES)
 RULES: Mapping[str, LintRule[Any]] = {rule.id: rule for rule in _ALL}
-"""Every rule by its id; problems of the build come besides, as `build-` and their code."""
+"""Rules by their ids; problems of the build are added as `build-` and their code."""
 
 
 class LintFinding(Struct, frozen=True, kw_only=True):
@@ -168,12 +166,12 @@ class LintFinding(Struct, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 of what stays the same when texts are reworded and lines move."""
+        """Return the hex SHA-256 of the parts that stay the same when texts are reworded and lines move."""
         parts = (self.rule, self.source, self.origin, self.about)
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form; what is not known is left out."""
+        """Return the JSON form; unknown values are left out."""
         found = {
             "rule": self.rule,
             "level": self.level.value,
@@ -190,7 +188,7 @@ class LintFinding(Struct, frozen=True, kw_only=True):
 
 
 def check(sources: Mapping[str, SourceSettings], overrides: tuple[ToolOverride, ...] = ()) -> tuple[LintFinding, ...]:
-    """Builds the sources and holds every rule against them; what matters most comes first.
+    """Build the sources and run every rule; the most important findings come first.
 
     Raises `DescriptionError` and `ConfigError` as a build does.
     """

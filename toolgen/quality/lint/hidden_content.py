@@ -1,4 +1,4 @@
-"""Rules for hidden content: orders to the model, invisible characters, payloads, addresses for leaks."""
+"""Rules for hidden content: instructions to the model, invisible characters, payloads, addresses for leaks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAKS = re.compile(
 )
 
 
-_MAX_LENGTH = 100_000  # of a text that is looked at
+_MAX_LENGTH = 100_000  # characters of a text that are searched
 
 
 def _hidden(text: ModelText) -> Iterator[RuleHit]:

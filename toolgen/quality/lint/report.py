@@ -1,4 +1,4 @@
-"""The findings a project has accepted, so that only new ones fail."""
+"""Accepted findings of a project, so that only new ones fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _ReportFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def accepted(path: Path) -> frozenset[str]:
-    """The fingerprints in a baseline. Raises `ConfigError` when it is not one."""
+    """Return the fingerprints in a baseline. Raises `ConfigError` when the file is not a baseline."""
     again = "write it with --write-baseline"
     try:
         with path.open("rb") as file:
@@ -46,7 +46,7 @@ def accepted(path: Path) -> frozenset[str]:
 
 
 def render(findings: Iterable[LintFinding]) -> bytes:
-    """A baseline of these findings: one a line and in order, so that a change of it can be reviewed."""
+    """Return a baseline of these findings: one per line and in order, so that a change can be reviewed."""
     entries = sorted(
         {(one.rule, one.source, one.origin, one.fingerprint) for one in findings},
     )

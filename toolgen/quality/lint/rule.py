@@ -40,15 +40,15 @@ class Level(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for what matters most."""
+        """Rank of the severity, 0 for the highest."""
         return list(Level).index(self)
 
 
 class RuleHit(Struct, frozen=True, kw_only=True):
-    """Hit of a rule. `about` tells hits of one rule at one origin apart, and stays the same when the wording changes."""
+    """Hit of a rule. `about` distinguishes hits of one rule at one origin, and stays the same when the wording changes."""
 
     message: str
-    origin: str = ""  # where the view's own origin is not precise enough
+    origin: str = ""  # if the view's own origin is not precise enough
     about: str = ""
 
 
@@ -80,7 +80,7 @@ class LintTool(Struct, frozen=True, kw_only=True):
     written: WrittenOperation | None
 
     def resolved(self, schema: Any) -> Mapping[str, Any]:
-        """An input schema's part with its reference into `$defs` followed."""
+        """Return a part of an input schema with its reference into `$defs` followed."""
         return resolved(self.tool.input_schema, schema)
 
 
@@ -96,11 +96,11 @@ class CatalogView(Struct, frozen=True, kw_only=True):
     """Tools that one agent would be given."""
 
     tools: Sequence[Tool]
-    tokens: int  # about
+    tokens: int  # approximate
 
 
 def resolved(root: Schema, schema: Any) -> Mapping[str, Any]:
-    """A schema with its `$ref` into the root's `$defs` followed; a schema that is none is an empty one."""
+    """Return a schema with its `$ref` into the root's `$defs` followed; an invalid schema becomes an empty one."""
     definitions = root.get("$defs")
     for _ in range(20):
         ref = schema.get("$ref") if isinstance(schema, Mapping) else None
@@ -131,7 +131,7 @@ def tool_view(tool: Tool, info: SourceInfo, written: WrittenOperation | None) ->
 
 
 def readable(config: SourceConfig, info: SourceInfo) -> Original | None:
-    """The original, or None where it cannot be read again (a live endpoint, a file that is gone)."""
+    """Return the original, or None if it cannot be read again (a live endpoint, a missing file)."""
     try:
         return CONNECTORS[config.kind].original(config, info)
     except DescriptionError:

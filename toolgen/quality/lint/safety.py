@@ -1,4 +1,4 @@
-"""Rules for tools that let an agent do more, or show more, than its owner expects."""
+"""Rules for tools that let an agent do or see more than its owner expects."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def _verbs(view: LintTool) -> list[str]:
-    """The words a tool's name begins with, the author's own before the build's."""
+    """Return the first words of a tool's name, the author's own before the build's."""
     local = view.tool.name.removeprefix(f"{view.tool.source}__")
     names = [view.written.identifier, local] if view.written is not None else [local]
     return [found[0].lower() for name in names if (found := words(name))]

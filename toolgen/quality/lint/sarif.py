@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, the form that code hosts show beside the lines they are about."""
+"""Findings as SARIF 2.1.0, which code hosts show beside the lines of code."""
 
 from __future__ import annotations
 

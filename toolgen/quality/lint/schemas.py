@@ -26,7 +26,7 @@ _LIST_KEYS = frozenset({"items", "data", "results", "values", "entries", "record
 
 
 def _parts(view: LintTool, argument: Argument) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The argument's schema and those inside it, a few levels down, each with the path of names that leads there."""
+    """Yield the argument's schema and the nested ones, a few levels down, each with its path of names."""
     todo = [(argument.name, argument.schema, 0)]
     while todo:
         name, schema, depth = todo.pop()
@@ -120,7 +120,7 @@ def _answers_list(view: LintTool) -> bool:
     properties = schema.get("properties")
     http = view.tool.http
     one = http is not None and http.path.endswith("}")
-    if not isinstance(properties, Mapping) or one:  # what one thing consists of is no page of a list
+    if not isinstance(properties, Mapping) or one:  # a list of an object's parts is not a page
         return False
     return any(key in _LIST_KEYS and _kind(_inside(output, inner)) == "array" for key, inner in properties.items())
 
@@ -145,7 +145,7 @@ def _open_limit(view: LintTool) -> Iterator[RuleHit]:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """The one type besides null."""
+    """Return the one type besides null."""
     kind = schema.get("type")
     kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
     return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else ""

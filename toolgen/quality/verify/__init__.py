@@ -1,4 +1,4 @@
-"""Proof that tools say what their descriptions say: every request is read back, by others than who wrote it, and compared."""
+"""Proof that tools agree with their descriptions: independent readers parse every request back, and the values are compared."""
 
 from toolgen.connectors.proof.verdicts import FailedTool, NotApplicable, ProvenTool, ToolReport, Unproven, Verdict
 from toolgen.quality.verify.source import SourceReport, verify_source

@@ -1,4 +1,4 @@
-"""Proof of every tool of one source against the description it was made from."""
+"""Proof of every tool of one source against its description."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolReport, ...]
 
     def counts(self) -> Mapping[str, int]:
-        """Count the tools that ended as `proven`, `failed`, `unproven` and `not_applicable`."""
+        """Return the number of tools that are `proven`, `failed`, `unproven` and `not_applicable`."""
         return Counter(str(report.to_dict()["status"]) for report in self.tools)
 
 

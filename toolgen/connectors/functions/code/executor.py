@@ -1,6 +1,6 @@
-"""Runs a caller's code with Monty, an interpreter of a part of Python, in a process of its own for each run.
+"""Execution of a caller's code with Monty, an interpreter of a subset of Python, in a separate process for each run.
 
-The code reaches nothing but the functions that it is given: the caller's tools. Each call of one is a call through the whole pipeline.
+The code can only use the given functions: the caller's tools. Each call of one goes through the complete pipeline.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_RECURSION = 200
 _MAX_SIGNATURES = 50
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ALWAYS = 200
-"""Suspensions beside those of calls: looking up names, and waiting for what was gathered."""
+"""Suspensions allowed in addition to those of calls: name lookups, and waiting for gathered calls."""
 
 
 class CodeExecutor:
@@ -42,7 +42,7 @@ class CodeExecutor:
         self._opening = asyncio.Lock()
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
-        """Runs the code to its end, or to the first limit that it meets."""
+        """Run the code to its end, or to the first limit."""
         binding = call.tool.binding
         assert isinstance(binding, CodeBinding)  # noqa: S101 - the tool of such a source
         assert self._inner is not None  # noqa: S101 - a preview executes nothing
@@ -67,11 +67,11 @@ class CodeExecutor:
             return self._pool
 
     def preview(self, call: Call) -> JsonObject:
-        """The code as it would be run."""
+        """Return the code as it would run."""
         return {"code": call.arguments.get("code", ""), "check": call.arguments.get("check") is True}
 
     async def close(self) -> None:
-        """Ends the processes."""
+        """End the processes."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.__aexit__(None, None, None)
@@ -87,17 +87,17 @@ class _Functions:
         self.under_way = UnderWay()
 
     def lookup(self, code: str) -> Mapping[str, Any]:
-        """By name, those that the code may mean."""
-        named = {name: self._function(name) for name in self._meant(code)}
+        """Return the functions that the code may use, by name."""
+        named = {name: self._function(name) for name in self._named_tools(code)}
         # `call_tool` is the former name of `run_tool`.
         return {**named, "run_tool": self._run_tool, "call_tool": self._run_tool, "signatures": self._signatures}
 
     def stubs(self, code: str) -> str:
         """Return the type stubs of the functions that the code names."""
-        return stubs(self._tools[name] for name in self._meant(code))
+        return stubs(self._tools[name] for name in self._named_tools(code))
 
-    def _meant(self, code: str) -> Sequence[str]:
-        """The tools whose names stand in the code; nothing else can be called by its name."""
+    def _named_tools(self, code: str) -> Sequence[str]:
+        """Return the tools whose names occur in the code; no other can be called by its name."""
         words = set(_WORD.findall(code))
         return [name for name, tool in self._tools.items() if name in words and is_callable(tool)]
 
@@ -105,7 +105,7 @@ class _Functions:
         async def function(*positional: Any, **arguments: Any) -> Json:
             if positional:
                 raise TypeError(f"{name} takes keyword arguments: {signature(self._tools[name])}")
-            return await self._made(name, arguments)
+            return await self._make_call(name, arguments)
 
         return function
 
@@ -114,33 +114,33 @@ class _Functions:
             raise TypeError(
                 "run_tool takes the name of a tool and its arguments: await run_tool('name', {'argument': 1})"
             )
-        return await self._made(name, arguments or {})
+        return await self._make_call(name, arguments or {})
 
     def _signatures(self, word: Any = "") -> list[str]:
-        """Of the tools with the word in their name, fifty at most."""
+        """Return the signatures of tools with the word in their name, fifty at most."""
         found = [signature(tool) for tool in self._tools.values() if str(word).lower() in tool.name.lower()]
         return found[:_MAX_SIGNATURES]
 
-    async def _made(self, name: str, arguments: dict[str, Any]) -> Json:
+    async def _make_call(self, name: str, arguments: dict[str, Any]) -> Json:
         if len(self.made) >= self._most:
             raise RuntimeError(f"call_limit: code makes at most {self._most} calls")
         told: dict[str, Json] = {"tool": bounded(name, 100), "status": "running"}
         self.made.append(told)
-        if name not in self._tools:  # the code's own tool too: code does not run code
+        if name not in self._tools:  # the code tool itself too: code cannot run code
             told |= {"status": "refused", "code": "unknown_tool"}
-            raise RuntimeError(f"unknown_tool: there is no tool {bounded(name, 100)!r} that you may call")
+            raise RuntimeError(f"unknown_tool: there is no available tool {bounded(name, 100)!r}")
         try:
             given = carried(arguments, _plain)
         except (TypeError, TooDeepError) as error:
             told |= {"status": "refused", "code": "validation"}
             raise TypeError(f"{name}: an argument has no JSON form: {error}") from None
-        envelope = await self.under_way.made(self._called(name, given, told))
+        envelope = await self.under_way.made(self._inner_call(name, given, told))
         if envelope.status == "ok":
             return carried(envelope.data, str)  # type: ignore[no-any-return]
-        failure = envelope.error or Error(code="internal", message="it gave no reason")
+        failure = envelope.error or Error(code="internal", message="no reason given")
         raise RuntimeError(f"{failure.code}: {failure.message}")
 
-    async def _called(self, name: str, given: JsonObject, told: dict[str, Json]) -> Envelope:
+    async def _inner_call(self, name: str, given: JsonObject, told: dict[str, Json]) -> Envelope:
         """Make one inner call and record its status in `told`, also if the call is cancelled."""
         try:
             envelope = (await self._inner.call(self._outer, name, given)).envelope
@@ -156,7 +156,7 @@ class _Functions:
 _CROWDED = Refused(
     error=Error(
         code="upstream_unavailable",
-        message="every place for code is taken; nothing was run",
+        message="the maximum number of code runs is active; nothing was run",
         suggestion="wait for the code that runs",
         retry_after_s=1.0,
         rule="concurrency",
@@ -191,10 +191,10 @@ async def _run(
     except monty.MontySyntaxError as error:
         return _failed(error.display("type-msg"), printed, functions)
     except monty.MontyRuntimeError as error:
-        return _failed(_raised(error), printed, functions)
+        return _failed(_error_of(error), printed, functions)
     except monty.MontyError:
-        return _failed("its process ended, as code that exhausts an interpreter makes it", printed, functions)
-    return _answered(value, limits, printed, functions)
+        return _failed("its process ended, because the code exhausted the interpreter", printed, functions)
+    return _answer_of(value, limits, printed, functions)
 
 
 def _limits(limits: CodeBinding) -> dict[str, Any]:
@@ -208,14 +208,14 @@ def _limits(limits: CodeBinding) -> dict[str, Any]:
     }
 
 
-def _raised(error: Any) -> str:
+def _error_of(error: Any) -> str:
     """Return the type and message of an error that the code raised, with its line number."""
     frames = error.traceback()
     line = f" (line {frames[-1].line})" if frames else ""
     return f"{error.display('type-msg')}{line}"
 
 
-def _answered(value: Any, limits: CodeBinding, printed: Any, functions: _Functions) -> Success | Failed:
+def _answer_of(value: Any, limits: CodeBinding, printed: Any, functions: _Functions) -> Success | Failed:
     try:
         data: Json = carried(value, _plain)
     except (TooDeepError, RecursionError):
@@ -225,18 +225,18 @@ def _answered(value: Any, limits: CodeBinding, printed: Any, functions: _Functio
     told: dict[str, Json] = {"result": data, "output": printed.output, "calls": list(functions.made)}
     size = len(encode_json(data))
     if size > limits.output:
-        return _failed(f"its answer has {size} bytes, and {limits.output} are the most", printed, functions)
+        return _failed(f"its answer has {size} bytes, and {limits.output} are the limit", printed, functions)
     return Success(data=told, delivery=Delivery(bytes=size), row_notes=functions.under_way.row_notes.told)
 
 
 def _failed(message: str, printed: Any, functions: _Functions) -> Failed:
     output = ""
-    with suppress(Exception):  # of a process that is gone
+    with suppress(Exception):  # the process has ended
         output = printed.output
     error = Error(
         code="code_failed",
         message=bounded(message),
-        suggestion="change the code; `calls` says what it called before, and none of that is taken back",
+        suggestion="change the code; `calls` lists the calls it made, which are not undone",
     )
     return Failed(
         error=error,

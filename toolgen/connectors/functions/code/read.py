@@ -1,4 +1,4 @@
-"""A sandbox -> the one tool that runs code in it."""
+"""Reader of a sandbox: the one tool that runs code in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "run_code"
 
 
 def read_code(config: SourceConfig) -> SourceReading:
-    """The tool. It counts as destructive: what it calls may be, and who allows it has to say so."""
+    """Return the tool. It is destructive, because the tools that it calls may be, so a policy must allow it explicitly."""
     if config.code is None or config.include or config.exclude:
         where = f"sources.{config.name}"
         raise ConfigError("include: and exclude: do not belong to a code source, which has one tool", where=where)

@@ -1,4 +1,4 @@
-"""A sandbox in which callers run code of their own: how long, with how much memory, with how many calls, and how much comes out."""
+"""Limits of a sandbox for callers' code: time, memory, calls and size of the output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MIN_OUTPUT, _MAX_OUTPUT = 1024, 1_048_576
 
 
 class CodeKeys(msgspec.Struct, forbid_unknown_fields=True):
-    """The keys below `code:`."""
+    """Keys below `code:`."""
 
     time: str = "30s"
     memory: str = "64MiB"
@@ -33,7 +33,7 @@ class SourceCodeKeys(msgspec.Struct):
 
 
 def read_limits(keys: CodeKeys, entry: SourceEntry) -> CodeBinding:
-    """The limits of a sandbox. Raises `ConfigError`, with the line, for what is none."""
+    """Return the limits of a sandbox. Raises `ConfigError`, with the line, for an invalid one."""
     time_s, memory, output = parse_duration(keys.time), parse_size(keys.memory), parse_size(keys.output)
     for key, fits, takes in (
         ("time", time_s is not None and 0 < time_s <= _MAX_TIME_S, f"a time like 10s, {_MAX_TIME_S:g}s at most"),

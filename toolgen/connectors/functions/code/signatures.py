@@ -1,4 +1,4 @@
-"""Tools as functions of Python: their signatures, for the reader of code and for the one who checks its types."""
+"""Signatures of tools as Python functions, for the author of code and for the type checker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def is_callable(tool: Tool) -> bool:
 
 
 def signature(tool: Tool) -> str:
-    """`async def shop__get_order(*, order_id: str, limit: int = ...) -> Any`. Arguments whose names are none in Python are in `**more`."""
+    """Return `async def shop__get_order(*, order_id: str, limit: int = ...) -> Any`. Arguments without a valid Python name are in
+    `**more`.
+    """
     properties = tool.input_schema.get("properties") or {}
     required = set(tool.input_schema.get("required") or ())
     parts = [
@@ -63,7 +65,7 @@ def _is_name(name: str) -> bool:
 
 
 def _type(schema: Any, depth: int) -> str:
-    """The type of what a schema accepts, as far as Python's types say it; `Any` for the rest."""
+    """Return the type of the values of a schema, as far as Python's types can express it; else `Any`."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return "Any"
     choices = schema.get("enum", [schema["const"]] if "const" in schema else None)

@@ -1,4 +1,4 @@
-"""The one canonical schema of a tool in the smaller languages that providers speak, and the way back."""
+"""Conversion of a tool's canonical schema to the smaller schema languages of providers, and of their arguments back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of a strict schema without the nulls that stand for an argument left out."""
+"""Removal of nulls that mean an omitted argument of a strict schema."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _MAX_ABSENT_DEPTH = 64
 _MAX_STEPS, _VALIDATION = (
     20_000,
     100,
-)  # for one call; only a schema made to cost much takes more, and then the rest is left as it is
+)  # limit for one call; only a schema built to be expensive exceeds it, and the rest is then left unchanged
 
 
 def without_absent(schema: Schema, arguments: JsonObject) -> JsonObject:
-    """The arguments without every null that can only mean "not given".
+    """Return the arguments without nulls that can only mean "not given".
 
-    Strict mode makes a model fill in every property, so it says null for what it leaves out. A null goes where the canonical `schema`
-    neither requires the property nor accepts null for it; every other null is a value and stays. In a union the first branch decides
-    that accepts the rest, without nulls for members that only other branches name. `schema` is the tool's own input schema, never the
-    lowered one. Nothing passed in is changed; arguments without such a null are returned as they are, so this may stand before every
-    validation, whatever the caller's provider.
+    Strict mode makes a model fill in every property, so it sends null for an omitted one. A null is removed if the canonical `schema`
+    neither requires the property nor accepts null for it; every other null is a value and stays. In a union the first branch that accepts
+    the rest decides, without nulls for members that only other branches have. `schema` is the tool's own input schema, never the lowered
+    one. The given values are not changed; arguments without such a null are returned unchanged, so this may precede every validation, for
+    any provider.
     """
     if not _holds_null(arguments, 0):
         return arguments
@@ -80,7 +80,7 @@ class _Restoring:
         return value
 
     def _names(self, branch: Any, depth: int) -> frozenset[str]:
-        """The members that a branch names: where branches are listed as one object, a client says null for those of the others."""
+        """Return the members of a branch: if branches are listed as one object, a client sends null for those of the others."""
         self._left -= 1
         if self._left < 0 or depth > _MAX_ABSENT_DEPTH or not isinstance(branch, Mapping):
             return frozenset()
@@ -101,7 +101,7 @@ class _Restoring:
 
 
 def _without_null(value: Any, names: frozenset[str]) -> Any:
-    """An object without null for members of these names; anything else as it is."""
+    """Return an object without null for members of these names; other values unchanged."""
     if not isinstance(value, Mapping) or not any(item is None and name in names for name, item in value.items()):
         return value
     return {name: item for name, item in value.items() if item is not None or name not in names}

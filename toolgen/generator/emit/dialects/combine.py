@@ -1,4 +1,4 @@
-"""Schemas in their listed form combined: one that accepts what either of several accepts, and one that accepts what all accept."""
+"""Combinations of schemas in their listed form: a schema for the values of any of several, or of all of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = [
     "with_words",
 ]
 
-MAX_BRANCHES: Final = 64  # of a union, of which no more are joined
-_MAX_REPEATED: Final = 1_000  # bytes by which the forms of an object may repeat what they have in common
+MAX_BRANCHES: Final = 64  # maximum forms of a union that are joined
+_MAX_REPEATED: Final = 1_000  # bytes of common parts that the forms of an object may repeat
 _MAX_TOLD: Final = 400
 
 SCALARS = frozenset({"string", "integer", "number", "boolean"})
@@ -55,16 +55,16 @@ _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "max
 
 class Combiner:
     """Combiner of built schemas, which must not be modified. An object may be used at several places of a schema, so results that grow with
-    these places, such as the length of the whole, are computed once for each object.
+    these places, such as the total length, are computed once for each object.
 
-    `shares` is True if objects may be shared; nested schemas are then not compared for equality. `crowded` is True if a union was left out
-    because it had too many forms.
+    `shares` is True if objects may be shared; nested schemas are then not compared for equality. `overflowed` is True if a union was left
+    out because it had too many forms.
     """
 
     def __init__(self, sizes: dict[int, tuple[Any, int]] | None = None) -> None:
-        """`sizes` of schemas that stand in others too, which have their own combiners."""
+        """Create a combiner. `sizes` are those of schemas of other combiners that are used too."""
         self.shares = False
-        self.crowded = False
+        self.overflowed = False
         self._joined: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
         self._sizes = {} if sizes is None else sizes
 
@@ -73,7 +73,7 @@ class Combiner:
         for branch in branches:
             about = {"description": branch["description"]} if "anyOf" in branch and "description" in branch else {}
             found += [{**about, **one} for one in branch["anyOf"]] if "anyOf" in branch else [branch]
-        self.crowded = self.crowded or len(found) > MAX_BRANCHES
+        self.overflowed = self.overflowed or len(found) > MAX_BRANCHES
         if not 0 < len(found) <= MAX_BRANCHES or not all(map(has_type, found)):
             return base
         constraints = {key: value for key, value in base.items() if key in CONSTRAINTS}
@@ -96,7 +96,7 @@ class Combiner:
         return {"anyOf": found, **annotations}
 
     def _discriminated(self, branches: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-        """Forms of an object that the value of one member tells apart, as one object; None where something would be lost."""
+        """Return forms of an object that one member distinguishes as one object; None if information would be lost."""
         if not all(
             one.get("type") == "object"
             and "properties" in one
@@ -142,7 +142,7 @@ class Combiner:
         return bool(one == other)
 
     def both(self, one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-        """A schema that accepts whatever both of them accept. What one schema cannot say of both is said of the first."""
+        """Return a schema that accepts the values of both. If one schema cannot express both, the first takes precedence."""
         key = (id(one), id(other))
         if key not in self._joined:
             self._joined[key] = (one, other, self._joined_schema(one, other))
@@ -207,7 +207,7 @@ class Combiner:
         return built
 
     def one_object(self, base: dict[str, Any], forms: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """An object that also has the members of its forms; those are required that each form requires."""
+        """Return an object with the members of its forms; those required by every form are required."""
         self.shares = True
         members: dict[str, list[dict[str, Any]]] = {}
         for form in forms:
@@ -228,7 +228,7 @@ class Combiner:
         return with_words(whole, f"Give {' or '.join(wanted)}.") if wanted and all(wanted) else whole
 
     def size(self, built: Any) -> int:
-        """The length of a built schema as JSON, in bytes."""
+        """Return the length of a built schema as JSON, in bytes."""
         if not self.shares:
             return _length(built)
         return self.size_of(built)
@@ -266,7 +266,7 @@ def values_of(schema: Schema) -> Sequence[Any] | None:
 
 
 def distinct_values(values: Iterable[Any]) -> list[Any]:
-    """Values without repeats; true and 1 are two."""
+    """Return the values without repetitions; true and 1 are different."""
     found: dict[bytes, Any] = {}
     for value in values:
         found.setdefault(value.encode() if value.__class__ is str else msgspec.json.encode([value]), value)
@@ -286,7 +286,7 @@ def _distinct(branches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _one_enum(branches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Branches in which the single values of one type, without words of their own, are the values of one branch."""
+    """Return the branches with single values of one type, without descriptions, combined in one branch."""
     values: dict[str, list[Any]] = {}
     found: list[dict[str, Any]] = []
     for branch in branches:
@@ -309,7 +309,7 @@ def _disjoint(one: Schema, other: Schema) -> bool:
 
 
 def _single(schema: Schema) -> Any:
-    """The one text that a schema accepts; None for any other."""
+    """Return the only text that a schema accepts; None for any other schema."""
     values = values_of(schema)
     return values[0] if values is not None and len(values) == 1 and isinstance(values[0], str) else None
 
@@ -322,7 +322,7 @@ def _tells_apart(name: str, branches: Sequence[dict[str, Any]]) -> bool:
 def _with_condition(
     schema: dict[str, Any], name: str, values: Sequence[str], branches: Sequence[dict[str, Any]], key: str
 ) -> dict[str, Any]:
-    """A member of some forms, with the values of the discriminator that it belongs to."""
+    """Return a member of some forms, with the values of the discriminator that it belongs to."""
     having = [value for value, one in zip(values, branches, strict=True) if key in one["properties"]]
     needing = [value for value, one in zip(values, branches, strict=True) if key in one["required"]]
     words = [f"Only with {name} {', '.join(having)}."] if len(having) < len(values) else []
@@ -334,7 +334,7 @@ def _with_condition(
 
 
 def with_words(schema: dict[str, Any], words: str) -> dict[str, Any]:
-    """The schema with a sentence behind its description, unless that is long."""
+    """Return the schema with a sentence after its description, unless that is long."""
     if len(words) > _MAX_TOLD:
         return schema
     before = str(schema.get("description", "")).rstrip()

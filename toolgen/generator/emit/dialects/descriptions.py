@@ -1,4 +1,4 @@
-"""Keywords that a dialect does not have, said in the description instead."""
+"""Keywords without an equivalent in a dialect, expressed in the description."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _PHRASES = {
 
 
 def described(schema: dict[str, Any], node: dict[str, Any], unsaid: Iterable[str]) -> dict[str, Any]:
-    """`schema` with the author's description of `node`, followed by what its keywords `unsaid` would have said, in their order.
+    """Return `schema` with the author's description of `node`, followed by texts for its keywords `unsaid`, in their order.
 
-    Bounded: a value is shown up to 120 characters, all words together up to 400.
+    The length is limited: a value is shown up to 120 characters, all texts together up to 400.
     """
     text = node.get("description")
     parts = [text] if isinstance(text, str) and text else []
@@ -70,7 +70,7 @@ def _phrase(keyword: str, value: Any) -> str:
     if keyword == "additionalProperties" and isinstance(value, bool):
         return "" if value else "No other properties."
     if keyword == "oneOf":
-        return ""  # said as anyOf; that the branches exclude each other asks nothing more of the one who fills it in
+        return ""  # expressed as anyOf; the exclusion of the branches requires nothing from the author of a value
     template = _PHRASES.get(keyword)
     return template.format(_shown(value)) if template else f"{keyword}: {_shown(value)}."
 

@@ -11,7 +11,7 @@ from toolgen.model.schema import Schema
 
 __all__ = ["gemini_schema"]
 
-# google.genai.types.Schema, which forbids every field it does not know; the API refuses `default` in function declarations.
+# google.genai.types.Schema, which forbids unknown fields; the API refuses `default` in function declarations.
 _COUNTS = frozenset({"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"})
 _FORMATS = frozenset({"date-time", "float", "double", "int32", "int64"})
 _KEPT: Mapping[str, frozenset[str]] = {
@@ -23,21 +23,21 @@ _KEPT: Mapping[str, frozenset[str]] = {
 }
 _STRUCTURE = frozenset({"type", "properties", "items", "anyOf", "oneOf", "required"})
 _BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-_MAX_NODES = 1_500  # a pod of Kubernetes written out has more than 100,000
-_MAX_CHAIN_LENGTH = 100  # references on the way to one place
+_MAX_NODES = 1_500  # a Kubernetes pod without references has more than 100,000
+_MAX_CHAIN_LENGTH = 100  # references on the path to one place
 _DEPTHS = (24, 12, 8, 6, 5, 4, 3, 2, 1)
 _ANY = "Any JSON value."
 
 
 class _GeminiTooLargeError(Exception):
-    """The schema written out to this depth has more nodes than a model should read."""
+    """Schema that without references, down to this depth, has more nodes than a model should read."""
 
 
 def gemini_schema(schema: Schema) -> dict[str, Any]:
-    """The schema as `types.FunctionDeclaration(parameters=...)` takes it, for every schema.
+    """Return the schema for `types.FunctionDeclaration(parameters=...)`, for every schema.
 
-    References are written out. Where one leads back to itself, or where the whole would grow beyond 1,500 nodes, an object stands that is
-    described and takes anything. Everything the schema accepts stays accepted; what cannot be said moves into the description.
+    References are replaced by their targets. A recursive reference, or one that would exceed 1,500 nodes in total, becomes an open object
+    with a description. All values of the schema stay accepted; other constraints move to the description.
     """
     for deepest in _DEPTHS:
         try:
@@ -48,7 +48,7 @@ def gemini_schema(schema: Schema) -> dict[str, Any]:
 
 
 class _GeminiLowering:
-    """Conversion of one schema, written out down to a depth. `most` is the maximum number of nodes; 0 means no limit."""
+    """Conversion of one schema without references, down to a depth. `most` is the maximum number of nodes; 0 means no limit."""
 
     def __init__(self, definitions: Mapping[str, Any], deepest: int, most: int) -> None:
         self._definitions = definitions
@@ -89,7 +89,7 @@ class _GeminiLowering:
         return self._typed(flat, depth, above)
 
     def _flat(self, node: dict[str, Any]) -> dict[str, Any]:
-        """Without `allOf`: its one schema where there is one, else the part beside it, which accepts no less."""
+        """Return the node without `allOf`: its single merged schema if there is one, else the part beside it, which accepts no less."""
         if "allOf" not in node:
             return node
         flat = merged(node, self._definitions)
@@ -170,7 +170,7 @@ class _GeminiLowering:
 
 
 def _leaf(kind: str, node: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that hold no schema and mean the same there."""
+    """Return the keywords without nested schemas that have the same meaning."""
     built: dict[str, Any] = {}
     values = [node["const"]] if "const" in node else node.get("enum", [])
     for key in _KEPT.get(kind, ()) & node.keys():

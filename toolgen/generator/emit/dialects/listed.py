@@ -1,4 +1,4 @@
-"""Listed form of a schema: the part of JSON Schema that every known agent framework converts."""
+"""Listed form of a schema: the subset of JSON Schema that every known agent framework converts."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ from toolgen.model.subschemas import subschemas
 __all__ = ["MAX_LISTED_TOKENS", "PARTS", "ListedSchema", "Nulls", "listed_schema", "narrowed"]
 
 MAX_LISTED_TOKENS = 8_000
-"""A tool that costs more is listed without its deep parts."""
+"""Maximum tokens of a tool; a larger one is listed without its deep parts."""
 PARTS = "(parts: describe_tool)"
-"""Ends the description of a part that is left open."""
+"""End of the description of a part that is left open."""
 Nulls: TypeAlias = Literal["listed", "omitted", "told"]
-"""What becomes of null for a member that may be left out: a form of its own, nothing, or a sentence in the description."""
+"""Form of null for an optional member: a form of its own, none, or a sentence in the description."""
 
 _Within: TypeAlias = tuple[str, int]
-"""The definition that a node stands in ("" for none), and how many definitions on the way led back to one above."""
+"""Definition that contains a node ("" for none), and the number of recursive definitions on the path."""
 
-_SMALL: Final = 6_144  # bytes, up to which references are written out even if that makes a schema longer
+_SMALL: Final = 6_144  # bytes up to which references are replaced even if that makes a schema longer
 _GROWTH: Final = 110  # percent of a longer schema that its listed form may have
-_DEEPEST: Final = 60  # steps from a schema to one inside it; a member that is a reference takes two
-_SHARED_DEEPEST: Final = 8  # the same where thousands of definitions follow
-_MAX_PARTS: Final = 10_000  # of a schema, of which no more fit into what is listed
+_DEEPEST: Final = 60  # steps from a schema to a nested one; a member that is a reference takes two
+_SHARED_DEEPEST: Final = 8  # the same limit if thousands of definitions follow
+_MAX_PARTS: Final = 10_000  # parts of a schema; no more fit into a listing
 _ANY_NUMBER: Final = 1 << 60
-_MAX_CYCLE: Final = 8  # definitions that lead to one another; the copies of more are not counted
-_MAX_LINKS: Final = 20  # references on the way to one type
+_MAX_CYCLE: Final = 8  # recursive definitions; copies of more are not counted
+_MAX_LINKS: Final = 20  # references on the path to one type
 _MAX_WORDS: Final = 60
 _TOLD_NULL: Final = "May be null."
 _NOTHING: Final = "Leave this out."
 
-# What a part in its listed form would turn into its opposite, and what has no meaning without what it refers to.
+# Keywords that an open part would invert, or that have no meaning without the parts they refer to.
 _LEFT_OUT = frozenset(
     {
         *("$schema", "$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$comment", "$defs", "definitions", "$vocabulary"),
@@ -68,7 +68,7 @@ _LEFT_OUT = frozenset(
 _BUILT = frozenset({"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"})
 _SCALAR_BOUNDS = TYPED - OF_TYPE["object"] - OF_TYPE["array"]
 _NO_ANNOTATION = CONSTRAINTS | _LEFT_OUT | _BUILT
-_TOLD = ("const", "enum", "format", "pattern", "not", "contains")  # in words, where it cannot be listed
+_TOLD = ("const", "enum", "format", "pattern", "not", "contains")  # expressed in words if they cannot be listed
 _FORMATS = frozenset(
     {
         *("date-time", "date", "time", "duration", "hostname", "ipv4", "ipv6", "uri", "uuid", "password"),
@@ -77,7 +77,7 @@ _FORMATS = frozenset(
 )
 _AROUND = re.compile(
     r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k"
-)  # look-around and references back, which Rust's expressions do not have
+)  # look-around and back-references, which Rust's expressions lack
 _ANYTHING: tuple[dict[str, Any], ...] = (
     *({"type": kind} for kind in ("string", "number", "boolean", "object")),
     {"type": "array", "items": {}},
@@ -99,9 +99,9 @@ _DEEP = (
 
 
 class ListedSchema(dict[str, Any]):
-    """A schema in its listed form, and the `exact` one that it was made from.
+    """Schema in its listed form, and the `exact` one that it was made from.
 
-    `cut` is True if parts are left open, `large` if that is because the whole would be too long.
+    `cut` is True if parts are left open, `large` if the reason is the total length.
     """
 
     __slots__ = ("cut", "exact", "large", "size")
@@ -120,12 +120,12 @@ def listed_schema(
     short: bool = False,
     definitions: ListedDefinitions | None = None,
 ) -> ListedSchema:
-    """The listed form of a schema: references written out, one `type` for each value, null as a form of its own.
+    """Return the listed form of a schema: references replaced, one `type` for each value, null as a separate form.
 
-    It accepts whatever the schema accepts, apart from null for a member that may be left out. It is no longer than the schema or 6,144
-    bytes, and costs up to `room` tokens: deeper parts are left open, and the time goes with the size of the schema. With `root` the
-    outermost schema is an object without forms, as arguments are. `short`: long descriptions are shortened. A listed schema is returned as
-    it is. `definitions` are those of schemas listed before, whose forms are taken where they are the same.
+    It accepts all values of the schema, except null for an optional member. It is not longer than the schema or 6,144 bytes, and costs up
+    to `room` tokens: deeper parts are left open, and the time is proportional to the size of the schema. With `root` the outermost schema
+    is an object without forms, as arguments are. `short`: long descriptions are shortened. A listed schema is returned unchanged.
+    `definitions` are those of schemas listed before, whose forms are reused if they are the same.
     """
     if isinstance(schema, ListedSchema):
         return schema
@@ -143,7 +143,7 @@ def listed_schema(
             return ListedSchema(found[0], schema, cut=lister.cut, large=False, size=found[1])
     low, high, best = -1, deepest - 1, None
     while low < high:
-        middle = min(2 * low + 4, (low + high + 1) // 2)  # near the root first, where little is to be built
+        middle = min(2 * low + 4, (low + high + 1) // 2)  # near the root first, where few parts are built
         if (found := lister.within(schema, middle, 0, root=root, most=most, room=room)) is not None:
             low, best = middle, found
         else:
@@ -155,7 +155,7 @@ def listed_schema(
 
 
 def narrowed(schema: Schema, room: int) -> dict[str, Any]:
-    """The schema without what is said of its fields, and without the last of those that are not required, within `room` tokens."""
+    """Return the schema without descriptions of its fields, and without its last optional fields, within `room` tokens."""
     if _cost(schema) <= room:
         return dict(schema)
     required = schema.get("required") or ()
@@ -186,11 +186,11 @@ def _length(value: Any) -> int:
 
 
 class _ListedTooLargeError(Exception):
-    """The listed form has more parts than fit."""
+    """Listed form with more parts than allowed."""
 
 
 class _References:
-    """Targets of the references of one schema, and which of them lead back to which."""
+    """Targets of the references of one schema, and their recursion."""
 
     def __init__(self, root: Schema, definitions: ListedDefinitions | None = None) -> None:
         self._root = root
@@ -202,7 +202,7 @@ class _References:
             self._graph, self.shared = closure.shared, closure.shared.known
 
     def target(self, reference: Any) -> tuple[str, Any] | None:
-        """The name of a reference and the schema that it leads to; None if that is not in this schema."""
+        """Return the name of a reference and its target; None if that is not in this schema."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         definitions = self._root.get("$defs") or {}
@@ -224,13 +224,13 @@ class _References:
         )
 
     def leads_back(self, name: str, above: str) -> bool:
-        """True if what a name stands for refers to `above`, at once or through others."""
+        """Return True if the definition of a name refers to `above`, directly or through others."""
         if self._graph is None:
             self._graph = self._walked()
         return bool(self._graph.reached((name,)) & self._graph.place(above))
 
     def cycle(self, name: str) -> int:
-        """The number of definitions that lead to one and back, itself included."""
+        """Return the number of definitions in a cycle with one, itself included."""
         if self._graph is None:
             self._graph = self._walked()
         return self._graph.cycle(name)
@@ -272,35 +272,35 @@ class _Lister:
         self._arguments = False
         self._copies = 0
         self.cut = False
-        self.returns = False  # a definition leads back to itself
+        self.returns = False  # a definition is recursive
         self._left = 0
         self._definitions = references.definitions
         self._combiner = Combiner({} if self._definitions is None else self._definitions.sizes)
-        self._forms: dict[Hashable, DefinitionForm] = {}  # of this schema
+        self._forms: dict[Hashable, DefinitionForm] = {}  # definitions of this schema
         self._others: dict[Hashable, DefinitionForm] = {} if self._definitions is None else self._definitions.forms
         self._steps: list[Step] = []
-        self._mark = 0  # parts that were left at the last step
+        self._mark = 0  # parts left for the last step
         self._known: dict[object, Any] = {} if references.shared is None else references.shared
 
     def within(
         self, schema: Schema, depth: int, copies: int, *, root: bool, most: int, room: int
     ) -> tuple[dict[str, Any], int] | None:
-        """The listed form and its length, if it has up to `most` bytes and `room` tokens."""
+        """Return the listed form and its length, if it has up to `most` bytes and `room` tokens."""
         try:
             built = self.whole(schema, depth, copies, root=root, parts=_MAX_PARTS)
         except _ListedTooLargeError:
             return None
         size = self._combiner.size(built)
-        # No text has more tokens than bytes, and counting those is quick.
+        # A text has at most as many tokens as bytes, which are counted quickly.
         return (built, size) if size <= most and (size <= room // 2 or _cost(built) <= room) else None
 
     def whole(self, schema: Schema, depth: int, copies: int, *, root: bool, parts: int = _ANY_NUMBER) -> dict[str, Any]:
-        """The listed form down to a depth, in which a definition that leads back to itself stands `copies` more times on the way.
+        """Return the listed form down to a depth, with up to `copies` more occurrences of a recursive definition on a path.
 
-        Raises `_ListedTooLargeError` for a schema of more than so many parts.
+        Raises `_ListedTooLargeError` for a schema with more than `parts` parts.
         """
         self.cut, self._copies, self._left, self._arguments = False, copies, parts, root
-        self._top = depth - 1 if root else depth  # the depth of an argument
+        self._top = depth - 1 if root else depth  # depth of an argument
         self._steps, self._mark = [], parts
         built = self._parts(schema, depth, ("", 0))
         return self._root(built) if root else built
@@ -320,15 +320,15 @@ class _Lister:
             and not _is_told("format", schema.get("format"))
             and not _is_told("pattern", schema.get("pattern"))
         ):
-            return cast("dict[str, Any]", schema)  # which nobody writes to
-        if "$id" in schema:  # its references start from another document
+            return cast("dict[str, Any]", schema)  # a caller never sends it
+        if "$id" in schema:  # its references are relative to another document
             return self._open({key: value for key, value in schema.items() if key not in {"$ref", "allOf"}})
         if depth <= 0 and self._deep(schema):
             return self._open(schema)
         return self._parts(schema, depth, within)
 
     def _parts(self, schema: Schema, depth: int, within: _Within) -> dict[str, Any]:
-        """A schema with its references and the members of its `allOf`, as one."""
+        """Return a schema merged with the targets of its references and the members of its `allOf`."""
         self._left -= 1
         if not self._left:
             raise _ListedTooLargeError
@@ -354,7 +354,7 @@ class _Lister:
         above, copies = within
         if above and self._references.leads_back(name, above):
             self.returns = True
-            # On the way through a large cycle a definition comes again late, if there is room for it at all.
+            # In a large cycle a definition comes again late, if there is any room for it.
             if (length := self._references.cycle(name)) <= _MAX_CYCLE:
                 copies += 1
                 if copies >= length + self._copies and self._deep(target):
@@ -375,7 +375,7 @@ class _Lister:
         return built
 
     def _share(self, key: Hashable, target: Any, depth: int, inside: _Within) -> None:
-        """Adds the form of a definition to what is known; made here, or for another schema if that had come to the same."""
+        """Store the form of a definition; newly made, or that of another schema if it is the same."""
         forms, shared = self._others, self._combiner.shares
         self._steps.append(self._mark - self._left)
         if key not in self._forms:
@@ -397,7 +397,7 @@ class _Lister:
         self._mark = self._left
 
     def _is_same(self, form: DefinitionForm, seen: set[int]) -> bool:
-        """True if making a form here would come to the same: with the same forms of what it refers to."""
+        """Return True if a new form here would be the same: with the same forms of its references."""
         for step in form.steps:
             if isinstance(step, int) or id(step.form) in seen:
                 continue
@@ -410,7 +410,7 @@ class _Lister:
         return True
 
     def _take(self, key: Hashable, form: DefinitionForm) -> None:
-        """Takes a form of another schema, and counts its parts as if it were made. Raises `_ListedTooLargeError`."""
+        """Use a form of another schema, and count its parts as if it were made here. Raises `_ListedTooLargeError`."""
         for step in form.steps:
             if not isinstance(step, int):
                 if step.key not in self._forms:
@@ -438,7 +438,7 @@ class _Lister:
                 built = {**built, **annotations} if again else with_words({**built, **annotations}, words)
         elif kinds:
             built = {"anyOf": [self._typed(kind, schema, depth, within) for kind in kinds], **annotations}
-        else:  # the bounds of every type; with another part of `allOf` that has a type they mean something
+        else:  # bounds of any type; combined with another part of `allOf` that has a type they gain a meaning
             bounds = {key: value for key, value in schema.items() if key in _SCALAR_BOUNDS and not _is_told(key, value)}
             built = {**bounds, **annotations}
         for keyword in ("anyOf", "oneOf"):
@@ -448,7 +448,7 @@ class _Lister:
         return described(built, {**schema, **annotations}, told) if told else built
 
     def _typed(self, kind: str, schema: Schema, depth: int, within: _Within) -> dict[str, Any]:
-        """The schema for the values of one type."""
+        """Return the schema for the values of one type."""
         built: dict[str, Any] = {"type": kind}
         if (values := values_of(schema)) is not None and kind in SCALARS:
             own = distinct_values(value for value in values if _is_a(value, kind))
@@ -493,7 +493,7 @@ class _Lister:
         keys = schema.get("propertyNames")
         if isinstance(keys, Mapping) and (inner := self._node({"type": "string", **keys}, depth - 1, within)):
             built["propertyNames"] = inner
-        if hidden:  # Pydantic has no fields of such names
+        if hidden:  # Pydantic has no fields with such names
             self.cut = True
             built["description"] = f"Also has {', '.join(sorted(hidden))} {PARTS}"
 
@@ -505,7 +505,7 @@ class _Lister:
             built["items"] = rest
             return
         built["prefixItems"] = first = [self._node(one, depth - 1, within) for one in prefix]
-        # A client that does not know `prefixItems` goes by `items`.
+        # A client without support for `prefixItems` uses `items`.
         built["items"] = (
             rest if items is not False and not rest else self._combiner.any_of({}, [*first, *([rest] if rest else [])])
         )
@@ -538,13 +538,13 @@ class _Lister:
         return with_words(built, _TOLD_NULL)
 
     def _union(self, base: dict[str, Any], branches: Sequence[Any], depth: int, within: _Within) -> dict[str, Any]:
-        """A schema one of whose forms fits too. Forms that demand members of it alone are said in words."""
+        """Return a schema with the forms of a union. Forms that only require members of it are expressed in words."""
         if "properties" in base and all(_demands(one) for one in branches):
             demanded = [" and ".join(_required(one)) for one in branches if one.get("required")]
             return with_words(base, f"Give {' or '.join(demanded)}.") if len(demanded) == len(branches) else base
         built = self._combiner.any_of(base, [self._node(one, depth - 1, within) for one in branches])
-        if self._combiner.crowded:
-            self.cut, self._combiner.crowded = True, False
+        if self._combiner.overflowed:
+            self.cut, self._combiner.overflowed = True, False
             return with_words(built, PARTS)
         return built
 
@@ -577,7 +577,7 @@ class _Lister:
         return {**(shapes[0] if len(shapes) == 1 else {"anyOf": shapes} if shapes else {}), "description": said}
 
     def _root(self, built: dict[str, Any]) -> dict[str, Any]:
-        """Arguments, which are one object."""
+        """Return the schema of arguments as one object."""
         if built.get("type") == "object":
             return built if "properties" in built else {**built, "properties": {}}
         annotations = annotations_of(built)
@@ -595,7 +595,7 @@ def _required(schema: Schema) -> list[str]:
 
 
 def _kinds(schema: Schema) -> tuple[str, ...] | None:
-    """The types of the values that a schema accepts; None for values of any type. Keywords of one type alone stand for that type."""
+    """Return the types of the values that a schema accepts; None for any type. Keywords for only one type imply that type."""
     declared = schema.get("type")
     named = (declared,) if isinstance(declared, str) else tuple(declared) if isinstance(declared, (list, tuple)) else ()
     kinds = tuple(dict.fromkeys(kind for kind in named if kind in TYPES))
@@ -620,7 +620,7 @@ def _is_a(value: Any, kind: str) -> bool:
 
 
 def _is_told(key: str, value: Any) -> bool:
-    """True if a keyword with this value cannot be listed, and is said in words."""
+    """Return True if a keyword with this value cannot be listed, and is expressed in words."""
     match key:
         case "format":
             return value is not None and (not isinstance(value, str) or value not in _FORMATS)
@@ -637,7 +637,7 @@ def _is_told(key: str, value: Any) -> bool:
 
 
 def _demands(schema: Any) -> bool:
-    """True if a schema does nothing but require members of an object."""
+    """Return True if a schema only requires members of an object."""
     return (
         isinstance(schema, Mapping)
         and not (schema.keys() & _NO_ANNOTATION) - {"required", "type"}

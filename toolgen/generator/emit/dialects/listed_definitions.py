@@ -1,4 +1,4 @@
-"""Listed forms of definitions that the tools of one description have in common: each is made once."""
+"""Listed forms of definitions that the tools of one description share: each is made once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PREFIX = "#/$defs/"
 
 
 class DefinitionForm(NamedTuple):
-    """Listed form of a definition, and what else came of making it.
+    """Listed form of a definition, and the other results of its creation.
 
-    `cut`: parts of it are left open. `returns`: a definition within it leads back to itself. `shared`: the schema that it was made for had
-    objects in several places before. `steps` are, in order, numbers of parts that were made and definitions that were referred to.
+    `cut`: parts of it are left open. `returns`: a definition within it is recursive. `shared`: the schema it was made for already had
+    objects in several places. `steps` are, in order, numbers of made parts and referenced definitions.
     """
 
     built: dict[str, Any]
@@ -28,7 +28,7 @@ class DefinitionForm(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """Reference on the way: the key of a form, the form, and whether the schema had objects in several places then."""
+    """Reference on the path: the key of a form, the form, and True if the schema had objects in several places then."""
 
     key: Hashable
     form: DefinitionForm
@@ -39,7 +39,7 @@ Step: TypeAlias = int | Reference
 
 
 class ListedDefinitions:
-    """Definitions of tools that were listed, and their forms by what else they depend on."""
+    """Definitions of listed tools, and their forms by the other inputs."""
 
     def __init__(self) -> None:
         self.forms: dict[Hashable, DefinitionForm] = {}
@@ -48,7 +48,7 @@ class ListedDefinitions:
         self._definitions: dict[str, Any] = {}
 
     def takes(self, schema: Mapping[str, Any]) -> bool:
-        """True if every definition of a schema is the same object as in the schemas before, and refers to others of them alone."""
+        """Return True if every definition of a schema is the same object as in earlier schemas, and refers only to others of them."""
         definitions = schema.get("$defs")
         if not isinstance(definitions, dict) or not definitions:
             return False
@@ -64,7 +64,7 @@ class ListedDefinitions:
 
 
 def _is_closed(definition: Any, definitions: Mapping[str, Any]) -> bool:
-    """True if all references in a definition lead to others of the same `$defs`."""
+    """Return True if all references in a definition lead to others of the same `$defs`."""
     todo = [definition]
     while todo:
         node = todo.pop()

@@ -1,4 +1,4 @@
-"""Enums of many values, which are shown in part: their number and the first ones in words, in place of every time zone there is."""
+"""Enums of many values, shown in part: their number and the first values in words, for example for time zones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, TypeGuard
 from toolgen.model.excerpt import bounded
 from toolgen.model.schema import Schema
 
-__all__ = ["MAX_VALUES", "in_part", "in_words", "is_long", "values_in_part", "with_values_once"]
+__all__ = ["MAX_VALUES", "in_part", "is_long", "values_in_part", "with_part_of_values", "with_values_once"]
 
 MAX_VALUES: Final = 40
 _SHOWN: Final = 10
@@ -21,13 +21,13 @@ _VALUES: Final = frozenset({"default", "examples", "example", "const"})
 
 
 def values_in_part(values: Sequence[Any]) -> str:
-    """A sentence with the number of values and the first of them."""
+    """Return a sentence with the number of values and the first of them."""
     first = ", ".join(bounded(str(value), _MAX_VALUE_LENGTH) for value in values[:_SHOWN])
     return f"One of {len(values)} values, such as {first}."
 
 
-def in_words(said: str, values: Sequence[str]) -> str:
-    """A description with the values in part. Where it lists all of them itself, they stand in its list, in part and once."""
+def with_part_of_values(said: str, values: Sequence[str]) -> str:
+    """Return a description with a part of the values. If it lists all of them itself, its list is replaced."""
     words = values_in_part(values)
     first = words.removeprefix("One of ").removesuffix(".")
     if first in said:
@@ -41,11 +41,11 @@ def in_words(said: str, values: Sequence[str]) -> str:
 
 
 def with_values_once(schema: Schema) -> Schema:
-    """A schema with a long enum, without the list of its values in its description; the same object for any other."""
+    """Return a schema with a long enum without the list of its values in the description; any other schema unchanged."""
     values, said = schema.get("enum"), schema.get("description")
     if not isinstance(said, str) or not said or not is_long(values):
         return schema
-    short = in_words(said, values)
+    short = with_part_of_values(said, values)
     return {**schema, "description": short} if len(short) < len(said) else schema
 
 
@@ -57,7 +57,9 @@ def is_long(values: Any) -> TypeGuard[Sequence[str]]:
 
 
 def in_part(schema: Schema) -> Schema:
-    """The schema with each long enum of texts in words. It accepts whatever the whole does; the same object where it has none."""
+    """Return the schema with each long enum of texts in words. It accepts all values of the complete schema; unchanged if it has no long
+    enum.
+    """
     found: Schema = _in_part(schema, 0)
     return found
 
@@ -75,6 +77,6 @@ def _in_part(node: Any, depth: int) -> Any:
     if is_long(values):
         del built["enum"]
         said = built.get("description")
-        words = in_words(said, values) if isinstance(said, str) and said else values_in_part(values)
+        words = with_part_of_values(said, values) if isinstance(said, str) and said else values_in_part(values)
         return {"type": "string", **built, "description": words}
     return node if all(built[key] is one for key, one in node.items()) else built

@@ -1,4 +1,4 @@
-"""`allOf` taken apart: several schemas that all hold, as one schema without `allOf`, where there is one."""
+"""Merging of `allOf`: several schemas that must all hold become one schema without `allOf`, if possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_DEPTH = 40
 
 
 def target(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """The name and the schema that a `$ref` leads to; None where there is no reference of ours."""
+    """Return the name and the target of a `$ref`; None if there is no reference into the schema."""
     reference = schema.get("$ref")
     if not isinstance(reference, str) or not reference.startswith("#/$defs/"):
         return None
@@ -27,7 +27,7 @@ def target(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[s
 
 
 def unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
-    """The one member of an `allOf` that stands alone but for words: how 3.0 puts a description beside a `$ref`."""
+    """Return the only member of an `allOf` beside descriptions: 3.0's way to add a description to a `$ref`."""
     members = schema.get("allOf")
     if not isinstance(members, list) or len(members) != 1 or schema.keys() - ANNOTATIONS - {"allOf"}:
         return schema
@@ -37,7 +37,7 @@ def unwrapped(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def kinds(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The JSON types a schema names by itself, or that its enumerated values have; `object` where it lists properties; None: any."""
+    """Return the JSON types of a schema, of its enumerated values, or `object` if it lists properties; None for any type."""
     declared = schema.get("type")
     if isinstance(declared, str):
         return (declared,)
@@ -50,15 +50,15 @@ def kinds(schema: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _kind(value: Any) -> str:
-    """The JSON type of a value, where a whole number is a number like any other."""
+    """Return the JSON type of a value; an integer is a number."""
     kind = json_type(value)
     return "number" if kind == "integer" else kind
 
 
 def merged(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A schema that accepts exactly what this one does, without `allOf` and without keywords beside a `$ref`; None when it takes one.
+    """Return a schema for exactly the same values, without `allOf` and without keywords beside a `$ref`; None for no value.
 
-    What the merged parts hold is not taken apart: a property that two of them describe becomes an `allOf` of its own.
+    Nested schemas are not merged: a property that two parts describe becomes an `allOf` of its own.
     """
     return _Merging(definitions).schema(schema, 0)
 
@@ -93,17 +93,17 @@ class _Merging:
             return None
         name, resolved = found
         if name not in self._known:
-            self._known[name] = None  # what leads back to itself has no merged form
+            self._known[name] = None  # a recursive schema has no merged form
             self._known[name] = self.schema(resolved, depth + 1)
         return self._known[name]
 
 
 def _joined(built: dict[str, Any], part: Mapping[str, Any]) -> bool:
-    """Adds one part to another in place; False when no single schema says both."""
+    """Add one part to another in place; return False when no single schema can express both."""
     closed = built.get("additionalProperties", True) is not True or part.get("additionalProperties", True) is not True
     patterned = "patternProperties" in built or "patternProperties" in part
     if (closed or patterned) and not _same_properties(built, part):
-        return False  # what one part closes, the other's properties would open
+        return False  # a closed part would be opened by the other's properties
     for key, value in part.items():
         if key not in built:
             built[key] = value
@@ -170,7 +170,7 @@ def _accepts_null(schema: Any, definitions: Mapping[str, Any], known: dict[str, 
     if (found := target(schema, definitions)) is not None:
         name, resolved = found
         if name not in known:
-            known[name] = True  # while it is looked at: what leads back to itself cannot be told
+            known[name] = True  # during its check: a recursive schema is undecided
             known[name] = _accepts_null(resolved, definitions, known, depth + 1)
         if not known[name]:
             return False

@@ -1,4 +1,4 @@
-"""OpenAI's strict subset: every object closed, every property required, nothing but what its grammar can follow."""
+"""OpenAI's strict subset: every object closed, every property required, and only keywords of its grammar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_DEPTH = 10
 _MAX_PROPERTIES = 5_000
 _MAX_VALUES = 1_000
 _MAX_NAMES_LENGTH = 120_000  # characters of property names, definition names, enum and const values together
-_MANY_VALUES, _MAX_MANY_LENGTH = 250, 15_000  # an enum of more values than this is bounded in characters as well
+_MANY_VALUES, _MAX_MANY_LENGTH = 250, 15_000  # an enum of more values has a limit on characters as well
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _KEPT: Mapping[str, frozenset[str]] = {
     "string": frozenset({"pattern", "format"}),
@@ -28,7 +28,7 @@ _KEPT: Mapping[str, frozenset[str]] = {
 _MAX_NODES, _MAX_POINTER_LENGTH = 50_000, 250
 _AROUND = re.compile(r"\(\?(?:[=!]|<[=!])|\\[1-9]|\\k")
 _STRUCTURE = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "oneOf"})  # fmt: skip
-# Keywords whose schemas may name properties that a closed object would refuse.
+# Keywords whose schemas may use properties that a closed object would refuse.
 _OPENING = ("if", "then", "else", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems")
 
 
@@ -42,11 +42,11 @@ class UnfitError(Exception):
 
 
 def strict_schema(schema: Schema) -> dict[str, Any]:
-    """The schema as strict mode takes it. Raises `UnfitError` where no strict schema accepts what this one does.
+    """Return the schema for strict mode. Raises `UnfitError` if no strict schema accepts the same values.
 
-    Two things change, as strict mode demands: an object takes no properties but those it lists, and a property that may be left out is
-    null when it is (`without_absent` undoes that). All other values that the schema accepts stay accepted: a constraint that cannot be
-    said moves into the description. A property that may be both null and absent has no strict form, since the two could not be told apart.
+    Strict mode requires two changes: an object accepts only listed properties, and an omitted optional property is null (`without_absent`
+    reverts that). All other values of the schema stay accepted: constraints that cannot be expressed move to the description. A property
+    that may be both null and absent has no strict form, since the two could not be distinguished.
     """
     lowering = _Lowering(schema.get("$defs", {}))
     flat = merged(schema, lowering.definitions) if "allOf" in schema or "$ref" in schema else dict(schema)
@@ -71,7 +71,7 @@ class _Lowering:
         self._lowered: dict[str, dict[str, Any]] = {}
 
     def drained(self) -> dict[str, dict[str, Any]]:
-        """The definitions that are still referred to, lowered one after the other."""
+        """Convert the definitions that are still referred to, one after the other."""
         while self._wanted:
             name = self._wanted.pop()
             if name not in self._lowered:
@@ -158,7 +158,9 @@ class _Lowering:
         return described(built, node, unsaid)
 
     def object_(self, node: dict[str, Any], pointer: str, *, root: bool) -> dict[str, Any]:
-        """An object, closed. The root may be empty: what an agent adds to a tool without parameters is dropped anyway."""
+        """Convert an object to a closed one. The root may be empty: additional arguments of a tool without parameters are dropped
+        anyway.
+        """
         properties = node.get("properties", {})
         closed = node.get("additionalProperties", not properties and not root)
         if closed is not False and "additionalProperties" in node:
@@ -191,7 +193,7 @@ def _only_required(beside: dict[str, Any], branches: list[Any]) -> bool:
 
 
 def _only(node: dict[str, Any], kind: str) -> dict[str, Any]:
-    """A schema of several types, for one of them; what is said about all of them is said once, above."""
+    """Return a schema of several types restricted to one of them; keywords for all of them are written once, above."""
     built = {key: value for key, value in node.items() if key not in ANNOTATIONS}
     if "enum" in built:
         built["enum"] = [value for value in built["enum"] if kind in _kinds_of(value)]
@@ -242,7 +244,7 @@ def _distinct(branches: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _measure(root: dict[str, Any], definitions: Mapping[str, Any]) -> None:
-    """Raises `UnfitError` where the whole is larger than the API takes."""
+    """Raise `UnfitError` if the schema exceeds a limit of the API."""
     properties = values = characters = 0
     todo: list[Any] = [root]
     while todo:

@@ -29,13 +29,13 @@ __all__ = ["Path", "SchemaChange", "SchemaChangeCache", "schema_changes"]
 
 Side: TypeAlias = Literal["writer", "reader"]
 _MAX_DEPTH: Final = 60
-_MAX_STEPS: Final = 10_000  # places compared; only schemas made to cost much have more
-_MAX_TRIED: Final = 3_000  # places compared to see whether one form covers another
-_MAX_TRIAL_DEPTH: Final = 3  # trials within trials
+_MAX_STEPS: Final = 10_000  # compared places; only schemas built to be expensive have more
+_MAX_TRIED: Final = 3_000  # places compared to decide whether one form covers another
+_MAX_TRIAL_DEPTH: Final = 3  # nested trials
 _MAX_PATTERNS: Final = 4
 _MAX_VALUES: Final = 1_000
-_MAX_PAIRS: Final = 2_500  # of forms that are compared with each other
-_MEANING: Final = frozenset({"removed", "default"})  # what is no question of which values conform
+_MAX_PAIRS: Final = 2_500  # forms that are compared with each other
+_MEANING: Final = frozenset({"removed", "default"})  # keywords without influence on conforming values
 _COMPARED: Final = frozenset(
     {
         *("type", "enum", "const", "properties", "required", "additionalProperties", "patternProperties"),
@@ -62,7 +62,7 @@ def schema_changes(old: Schema, new: Schema) -> list[SchemaChange]:
             breaks_reader=change.breaks_reader or other.breaks_reader,
         )
     if not found and not same(old, new, old, new):
-        return [_both((), "schema", "changed in a way that cannot be told apart here")]
+        return [_both((), "schema", "changed in an unknown way")]
     return list(found.values())
 
 
@@ -105,10 +105,10 @@ class SchemaComparison:
         self._depth = 0
         self._steps = self._tried = self._trials = 0
         self._trial: Side | None = None
-        self._strict = False  # whether properties nobody named count as well
+        self._strict = False  # True if properties without a name in either schema count as well
 
     def compare(self, old: Any, new: Any, path: Path, around: SchemaPair | None = None) -> list[SchemaChange]:
-        """The changes from one schema to another. `around` is given where both are forms of a place rather than places of their own."""
+        """Return the changes from one schema to another. `around` is given if both are forms of a place and not separate places."""
         if old in (True, {}) and new in (True, {}):
             return []
         if (around is None or around.was == around.now) and self._unchanged.holds(old, new):
@@ -144,7 +144,7 @@ class SchemaComparison:
         if question in self._refuted:
             return False
         saved = (self._told, self._active, self._trial, self._strict)
-        # What is being compared may be supposed only for the side that it is supposed for, and for smaller values.
+        # A pair under comparison may be assumed only for the same side, and for smaller values.
         supposed = around is not None and self._trial in (None, side)
         self._told, self._active, self._trial = {}, list(self._active) if supposed else [], side
         self._strict = self._strict or around is None
@@ -154,7 +154,7 @@ class SchemaComparison:
         finally:
             self._told, self._active, self._trial, self._strict = saved
             self._trials -= 1
-        if not held:  # what held may have leant on what was supposed then; what did not is asked in vain for good
+        if not held:  # a positive result may depend on that assumption; a negative result is final
             self._refuted.add(question)
         return held
 
@@ -234,7 +234,7 @@ class SchemaComparison:
         old, new, path = place.old, place.new, place.path
         for name in [*new.names(), *(name for name in old.names() if name not in new.names())]:
             here = (*path, name)
-            if not new.parts:  # anything is taken now, and what that gives up is said there
+            if not new.parts:  # any value is accepted now, and the lost types are reported there
                 yield from self._required(place, name)
                 yield from self.compare(old.property(name), True, here)
             elif name not in place.now.names:
@@ -432,21 +432,23 @@ class _Forms:
             yield from self._overlaps(room)
 
     def _overlaps(self, room: bool) -> Iterator[SchemaChange]:
-        """`oneOf` refuses what fits two forms: a form that is new or takes more may refuse what another one took."""
+        """Yield changes by `oneOf`, which refuses values of two forms: a new or wider form may refuse what another one accepted."""
         pairs = self._pairs
         if len(pairs) == len(self._old) == len(self._new) and all(
             self._judge.same(self._old[i], self._new[j]) for i, j in pairs
         ):
             return
         if not room or not self._apart_for_writers():
-            said = "may refuse what fits several of its forms now, and whether anything does cannot be told"
+            said = "may now refuse values that fit several of its forms; the existence of such values is unknown"
             yield self._change(said, writer=True)
         if not room or not self._apart_for_readers():
-            said = "may take what fitted several of its forms, and whether anything did cannot be told"
+            said = "may now accept values that fitted several of its forms; the existence of such values is unknown"
             yield self._change(said, reader=True)
 
     def _apart_for_writers(self) -> bool:
-        """A value that fitted one old form alone fits one new form alone: every other is apart from it, or within another old one."""
+        """Return True if a value of exactly one old form is a value of exactly one new form: every other is disjoint from it, or within
+        another old one.
+        """
         within = {
             j: [i for i in self._back_to(j) if self._within(self._old[i], self._new[j], "reader")]
             for j in range(len(self._new))
@@ -488,7 +490,7 @@ class _Forms:
 
 
 def _paired(judge: SchemaComparison, old: list[Any], new: list[Any]) -> list[tuple[int, int]]:
-    """Pairs read the same (what they refer to may differ), else say the same, else are the one left over on each side."""
+    """Pair schemas with equal text (their references may differ), else with equal meaning, else the only remaining ones."""
     pairs: list[tuple[int, int]] = []
     spelled: dict[str, list[int]] = {}
     for index, branch in enumerate(old):
@@ -521,7 +523,7 @@ _DOMAINS: Final[Mapping[str, str]] = {
 
 
 def _demands(view: SchemaView) -> Iterator[tuple[str, Any]]:
-    """Keyword by keyword, as schemas: what one that is judged nowhere else demands, and what belongs to it."""
+    """Return each keyword's demand as a schema: a keyword that is judged nowhere else, with the keywords that belong to it."""
     yield from view.unevaluated
     for part in view.parts:
         together = {key for group in _TOGETHER for key in group}
@@ -540,7 +542,7 @@ def _unnamed_of(view: SchemaView) -> Schema:
 
 
 def _untold(keyword: str) -> str:
-    return f"has another `{keyword}`, and whether that takes less or more cannot be told"
+    return f"has another `{keyword}`, with unknown effect on accepted values"
 
 
 def _breaks(change: SchemaChange, side: Side) -> bool:

@@ -29,30 +29,30 @@ _IDLE: Final[Mapping[str, tuple[Any, ...]]] = {
     **dict.fromkeys(("required", "allOf"), ([],)),
     "uniqueItems": (False,),
 }  # fmt: skip
-"""What a keyword demands nothing with. Any `items` or `additionalProperties` tells something: what they describe is evaluated."""
+"""Values without an effect, by keyword. Any `items` or `additionalProperties` has an effect: the values they describe are evaluated."""
 _MAX_DEPTH: Final = 100
 _MAX_STEPS: Final = 30_000
 _REFERENCE: Final = re.compile(rb'"\$(?:ref|dynamicRef)":"((?:[^"\\]|\\.)*)"')
 _DEFINITION: Final = re.compile(rb"#/\$defs/([^/~%\\]+)")
 
 Demand = tuple[tuple[str, ...], Any]
-"""What one keyword, or several that belong together, demand: what tells it from demands of another kind, and its value."""
+"""Demand of one keyword, or several related ones: its kind, and its value."""
 
 
 def same(old: Any, new: Any, old_root: Schema, new_root: Schema) -> bool:
-    """True only where no value tells the two apart. References are followed; two schemas that contain themselves may be the same."""
+    """Return True only if no value distinguishes the two. References are followed; two recursive schemas may be the same."""
     return Equality(old_root, new_root).holds(old, new)
 
 
 def text(schema: Any) -> str:
-    """A schema as JSON, for numbers of any size."""
+    """Return a schema as JSON, for numbers of any size."""
     return json.dumps(schema, ensure_ascii=False, default=dict)
 
 
 class Equality:
-    """Questions about schemas below two roots, bounded all together.
+    """Comparisons of schemas below two roots, with a common limit.
 
-    A pair that is met again is held to be the same, as it is when nothing else tells the two apart.
+    A pair that recurs is assumed to be the same, which is correct if nothing else distinguishes the two.
     """
 
     def __init__(self, old_root: Schema, new_root: Schema) -> None:
@@ -78,7 +78,7 @@ class Equality:
             self._met[key] = None
         before, after = list(_demands(old, self._old)), list(_demands(new, self._new))
         found = self._all_in(before, after, depth) and self._all_in(after, before, depth, swapped=True)
-        if not found:  # what was supposed on the way has no ground any more
+        if not found:  # the assumptions on the way are no longer valid
             for key in list(self._met)[mark:]:
                 del self._met[key]
         return found
@@ -114,7 +114,7 @@ class Equality:
         return exact(old) == exact(new)
 
     def _listed(self, keyword: str, old: list[Any], new: list[Any], depth: int) -> bool:
-        """Fixed items one by one; forms in any order, each with one of its own."""
+        """Compare fixed items one by one; forms in any order, each with a different partner."""
         left = list(new)
         for schema in old:
             rest = left[:1] if keyword == "prefixItems" else left
@@ -162,8 +162,9 @@ def _types(written: Any) -> frozenset[str]:
 
 
 class UnchangedSchemas:
-    """Question whether two schemas below two roots are the same text. Only references into `$defs` are followed; with any other one the
-    answer is no."""
+    """Test whether two schemas below two roots have the same text. Only references into `$defs` are followed; with any other one the
+    result is False.
+    """
 
     def __init__(self, old_root: Schema, new_root: Schema) -> None:
         before, after = _definitions(old_root), _definitions(new_root)
@@ -174,7 +175,7 @@ class UnchangedSchemas:
             self._alike -= changed
 
     def holds(self, old: Any, new: Any) -> bool:
-        """Return True if both are written alike, and all definitions that they use too."""
+        """Return True if both have the same text, and all definitions that they use too."""
         before = written(old)
         return before == written(new) and self._known(_names(before))
 

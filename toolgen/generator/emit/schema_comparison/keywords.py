@@ -1,4 +1,4 @@
-"""Two schemas compared keyword by keyword, where a keyword holds no schema: types, values, bounds, texts and annotations."""
+"""Comparison of two schemas keyword by keyword, for keywords without nested schemas: types, values, bounds, texts and annotations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolgen.generator.emit.schema_comparison.view import ALL_TYPES, SchemaView,
 __all__ = ["Path", "SchemaChange", "bounds", "listed", "notes", "texts", "types", "values"]
 
 Path = tuple[str, ...]
-"""Property names from the root; `[]` stands for the items of a list and `{}` for properties nobody named."""
+"""Property names from the root; `[]` means the items of a list and `{}` unnamed properties."""
 
 _NUMBERS: Final = frozenset({"integer", "fraction"})
 _COUNTS: Final = (
@@ -44,7 +44,7 @@ class SchemaChange(Struct, frozen=True, kw_only=True):
 
 
 def types(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
-    """A union's types count where the other side says its own."""
+    """Compare types. A union's types count if the other schema declares its own."""
     whole = bool(old.unions) != bool(new.unions)
     before, after = (old.types, new.types) if whole else (old.declared, new.declared)
     if before != after:
@@ -65,7 +65,7 @@ def _type_words(types: frozenset[str]) -> str:
 
 
 def values(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
-    """`enum` and `const`."""
+    """Compare `enum` and `const`."""
     match old.values, new.values:
         case None, None:
             return
@@ -111,7 +111,7 @@ def _judged(
     views: tuple[SchemaView, SchemaView],
     kinds: frozenset[str],
 ) -> SchemaChange:
-    """`reach`: the larger, the fewer values conform."""
+    """Compare bounds by `reach`: the larger, the fewer values conform."""
     return SchemaChange(
         path=path,
         code=code,
@@ -122,14 +122,14 @@ def _judged(
 
 
 def _limit(view: SchemaView, *, low: bool) -> tuple[str, float] | None:
-    """The keyword and the number that bounds most."""
+    """Return the keyword and the number of the strictest bound."""
     keywords = ("minimum", "exclusiveMinimum") if low else ("maximum", "exclusiveMaximum")
     found = [(key, part[key]) for part in view.parts for key in keywords if _is_number(part.get(key))]
     return max(found, key=lambda one: _reach(one, view, low=low), default=None)
 
 
 def _reach(limit: tuple[str, float] | None, view: SchemaView, *, low: bool) -> tuple[float, bool]:
-    """A bound as something to order by; for whole numbers an exclusive one is the next inclusive one."""
+    """Return a sortable value of a bound; for integers an exclusive one is the next inclusive one."""
     if limit is None:
         return (-math.inf, False)
     keyword, number = limit
@@ -196,13 +196,13 @@ def texts(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange
         )
     for keyword in ("contentEncoding", "contentMediaType"):
         before, after = _written(old, keyword), _written(new, keyword)
-        if before != after:  # the same text would stand for something else
+        if before != after:  # the same text would have another meaning
             said = _moved(keyword, _one(list(before)), _one(list(after)))
             yield SchemaChange(path=path, code=keyword, text=said, breaks_writer=True, breaks_reader=True)
 
 
 def notes(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange]:
-    """Yield changes of keywords that accept and refuse nothing. Another default changes the meaning of a call without the value."""
+    """Yield changes of keywords without an effect on accepted values. Another default changes the meaning of a call without the value."""
     before, after = old.first("default"), new.first("default")
     stated, states = (any("default" in part for part in view.parts) for view in (old, new))
     if stated != states or exact(before) != exact(after):
@@ -221,7 +221,7 @@ def notes(old: SchemaView, new: SchemaView, path: Path) -> Iterator[SchemaChange
 
 def _moved(keyword: str, before: object, after: object) -> str:
     if after is None:
-        return f"has no {keyword} any more (before: {_short(before)})"
+        return f"no longer has the {keyword} (before: {_short(before)})"
     if before is None:
         return f"now has the {keyword} {_short(after)}"
     return f"has the {keyword} {_short(after)} (before: {_short(before)})"
@@ -246,7 +246,7 @@ def _one(found: list[Any]) -> Any:
 
 
 def listed(found: dict[Any, Any]) -> str:
-    """A few values, and how many more there are."""
+    """Return a few values, and the number of the others."""
     shown = ", ".join(_short(value) for value in list(found.values())[:5])
     return f"{shown} and {len(found) - 5} more" if len(found) > 5 else shown or "nothing"
 

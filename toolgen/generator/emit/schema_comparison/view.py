@@ -15,22 +15,22 @@ from toolgen.model.schema import Schema, json_type
 __all__ = ["ALL_TYPES", "ANNOTATIONS", "Names", "SchemaView", "exact", "mentioned", "parts_of", "resolved", "type_of"]
 
 ALL_TYPES: Final = frozenset({"null", "boolean", "object", "array", "integer", "fraction", "string"})
-"""JSON's types, with numbers in two: `integer` (1.0 is one, JSON Schema Validation 6.1.1) and `fraction`, all others."""
+"""JSON's types, with two kinds of numbers: `integer` (includes 1.0, JSON Schema Validation 6.1.1) and `fraction`, all others."""
 ANNOTATIONS: Final = frozenset(
     {
         *("title", "description", "examples", "example", "default", "deprecated", "readOnly", "writeOnly"),
         *("$comment", "$defs", "definitions", "$schema", "$id", "$anchor", "discriminator", "xml", "externalDocs"),
     }
 )
-"""Keywords that accept and refuse nothing."""
+"""Keywords without an effect on accepted values."""
 _UNIONS: Final = ("anyOf", "oneOf")
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _IN_PLACE: Final = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else")
-_MAX_DEPTH: Final = 2  # unions in unions whose types are still looked at
+_MAX_DEPTH: Final = 2  # nested unions whose types are examined
 
 
 class Names(Struct, frozen=True):
-    """The properties a schema names at one place, in any of its forms, and whether it describes those it does not name."""
+    """Properties of a schema at one place, in any of its forms, and True if it describes unnamed ones."""
 
     names: frozenset[str]
     others: bool
@@ -49,7 +49,7 @@ class SchemaView:
         self.parts, unevaluated = parts_of(schema, root)
         closed = [_closed(keyword, whole, root) for keyword, whole in unevaluated]
         self.parts += [part for part in closed if part is not None]
-        # Demands on what nothing else in the schema has evaluated: they cannot be taken apart.
+        # Demands on unevaluated parts cannot be separated.
         self.unevaluated = [one for one, part in zip(unevaluated, closed, strict=True) if part is None]
         self.unions = _unions(self.parts)
         self.declared = _declared(self.parts)
@@ -60,12 +60,12 @@ class SchemaView:
 
     @property
     def schema(self) -> Any:
-        """All parts as one schema."""
+        """Return all parts as one schema."""
         return self._written if self.unevaluated else {"allOf": self.parts}
 
     @property
     def finite(self) -> list[Any] | None:
-        """All values that may conform, where they can be counted."""
+        """Return all values that may conform, if they are finite."""
         if self.values is not None:
             return list(self.values.values())
         if self.types <= {"null", "boolean"}:
@@ -73,19 +73,19 @@ class SchemaView:
         return None
 
     def first(self, keyword: str) -> Any:
-        """An annotation, the outermost one where several say it."""
+        """Return an annotation, the outermost one if there are several."""
         return next((part[keyword] for part in self.parts if keyword in part), None)
 
     def names(self) -> dict[str, None]:
-        """The properties that are named, in order."""
+        """Return the named properties, in order."""
         return dict.fromkeys(name for part in self.parts for name in _mapping(part, "properties"))
 
     def patterns(self) -> set[str]:
-        """The patterns of `patternProperties`."""
+        """Return the patterns of `patternProperties`."""
         return {pattern for part in self.parts for pattern in _mapping(part, "patternProperties")}
 
     def required(self) -> dict[str, None]:
-        """The properties that must be there, in order."""
+        """Return the required properties, in order."""
         return dict.fromkeys(name for part in self.parts for name in _list(part, "required") if isinstance(name, str))
 
     def property(self, name: str) -> Any:
@@ -106,7 +106,7 @@ class SchemaView:
         return _all_of(found)
 
     def fixed_items(self) -> int:
-        """Number of items at the front that have schemas of their own."""
+        """Return the number of leading items with their own schemas."""
         return max((len(_list(part, "prefixItems")) for part in self.parts), default=0)
 
     def item(self, index: int) -> Any:
@@ -118,7 +118,9 @@ class SchemaView:
         return _all_of(found)
 
     def split(self) -> list[Schema]:
-        """The whole, once with each branch of its first union: what conforms to it conforms to one of these. Nothing where it has none."""
+        """Return the complete schema once with each branch of its first union: a conforming value conforms to one of these. Empty
+        without a union.
+        """
         for index, part in enumerate(() if self.unevaluated else self.parts):
             for keyword in _UNIONS:
                 if branches := _list(part, keyword):
@@ -129,10 +131,10 @@ class SchemaView:
 
 
 def parts_of(schema: Any, root: Schema) -> tuple[list[Mapping[str, Any]], list[tuple[str, Mapping[str, Any]]]]:
-    """The parts that all hold, outermost first, and the schemas that speak of what none of their parts has evaluated."""
+    """Return the parts that must all hold, outermost first, and the schemas about values that none of their parts has evaluated."""
     parts: list[Mapping[str, Any]] = []
     unevaluated: list[tuple[str, Mapping[str, Any]]] = []
-    met: set[str] = set()  # said twice is said once; what leads back to itself adds nothing
+    met: set[str] = set()  # a repeated or recursive part adds nothing
     todo = [schema]
     while todo:
         node = todo.pop()
@@ -158,7 +160,7 @@ def parts_of(schema: Any, root: Schema) -> tuple[list[Mapping[str, Any]], list[t
 
 
 def _closed(keyword: str, whole: Mapping[str, Any], root: Schema) -> Mapping[str, Any] | None:
-    """`unevaluatedProperties` said by naming the properties, where none depends on the value; else None."""
+    """Return `unevaluatedProperties` expressed by property names, if none depends on the value; else None."""
     parts, inner = parts_of({key: value for key, value in whole.items() if key != keyword}, root)
     plain = {"properties", "patternProperties", "required", "type", "enum", "const", "minProperties", "maxProperties"}
     if keyword == "unevaluatedItems" or inner or any(part.keys() - plain - ANNOTATIONS for part in parts):
@@ -181,7 +183,7 @@ def _declared(parts: list[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def _values(parts: list[Mapping[str, Any]], types: frozenset[str]) -> dict[Any, Any] | None:
-    """The listed values by what makes them equal; None where any value may stand."""
+    """Return the listed values by their equality key; None if any value may conform."""
     found: dict[Any, Any] | None = None
     for part in parts:
         for listed in ([part["const"]] if "const" in part else None, part.get("enum")):
@@ -212,7 +214,7 @@ def _with_unions(
 
 
 def mentioned(schema: Any, root: Schema) -> Names:
-    """The properties that a schema names for one value, in whatever form or condition."""
+    """Return the properties that a schema names for one value, in any form or condition."""
     names: set[str] = set()
     others = False
     met: set[str] = set()
@@ -235,7 +237,7 @@ def mentioned(schema: Any, root: Schema) -> Names:
 
 
 def _applied(node: Mapping[str, Any]) -> Iterator[Any]:
-    """The schemas that are applied to the same value."""
+    """Return the schemas that are applied to the same value."""
     for keyword in _IN_PLACE:
         found = node.get(keyword)
         yield from found if isinstance(found, list) else [found]
@@ -261,7 +263,7 @@ def type_of(value: Any) -> str:
 
 
 def exact(value: Any) -> tuple[Hashable, ...]:
-    """Something hashable that is equal for equal JSON: 1 and 1.0 are, 1 and true are not."""
+    """Return a hashable that is equal for equal JSON: 1 and 1.0 are, 1 and true are not."""
     match value:
         case bool():
             return ("boolean", value)
@@ -278,7 +280,7 @@ def _matches(pattern: str, name: str) -> bool:
     try:
         return jsonschema_rs.Draft202012Validator({"pattern": pattern}).is_valid(name)
     except ValueError:
-        return False  # no validator takes such a schema at all
+        return False  # no validator accepts such a schema
 
 
 def _all_of(schemas: list[Any]) -> Any:

@@ -217,6 +217,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs" / "one.graphql").touch()
     (tmp_path / "specs" / "weather.tool.yaml").write_text("kind: Tool\nentry: weather\nexports: [{name: get}]\n")
+    (tmp_path / "tls").mkdir()
+    (tmp_path / "tls" / "logs-ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     return tmp_path
 
 

@@ -152,14 +152,16 @@ def test_one_process_asks_another_answers_and_whichever_serves_carries_it_out_on
         for answer in ("approve", "deny"):
             unnamed = toolgen("approvals", answer, call_id)
             assert unnamed.code == 2
-            assert "say whose with --as (approvers: ann, bot, lead, ops)" in " ".join(unnamed.err.split())
+            assert "name the person who answers with --as (approvers: ann, bot, lead, ops)" in " ".join(
+                unnamed.err.split()
+            )
         done = toolgen("approvals", "approve", call_id, "--as", "ops", "--note", "go on")
-        assert (done.code, done.out) == (0, "approved; the gateway carries it out\n"), done.err
+        assert (done.code, done.out) == (0, "approved; the gateway executes it\n"), done.err
         assert outcome(second, call_id)["status"] == "ok"
         assert outcome(first, call_id) == outcome(second, call_id)
         again = toolgen("approvals", "approve", call_id, "--as", "lead")
         assert (again.code, again.err) == (1, "toolgen: this call does not wait for an answer any more\n")
-        assert toolgen("approvals", "list").out == "nothing waits for an answer\n"
+        assert toolgen("approvals", "list").out == "no call waits for an answer\n"
         for number in range(6):
             call_id = ask((first, second)[number % 2], number)
             toolgen("approvals", "approve", call_id, "--as", "ops")
@@ -176,8 +178,10 @@ def test_a_call_waits_across_a_restart_and_is_answered_while_nothing_runs(upstre
         process.send_signal(signal.SIGKILL)
         process.wait()
     done = toolgen("approvals", "approve", approved, "--as", "ops")
-    assert done.out.startswith("approved; a gateway of this project carries it out as soon as one runs"), done.err
-    assert toolgen("approvals", "deny", denied, "--as", "lead", "--note", "no").out == "denied; the caller is told\n"
+    assert done.out.startswith("approved; a running gateway of this project executes it"), done.err
+    assert (
+        toolgen("approvals", "deny", denied, "--as", "lead", "--note", "no").out == "denied; the caller is informed\n"
+    )
     assert upstream.deleted == []
     with served(Path.cwd()) as (_, url):
         assert outcome(url, approved)["status"] == "ok"
@@ -248,7 +252,7 @@ def test_a_key_answers_at_a_gateway_elsewhere(
         monkeypatch.setenv("TOOLGEN_KEY", key("ops"))
         assert toolgen("approvals", "list", "--url", url, "--json").json()[0]["id"] == call_id
         done = toolgen("approvals", "approve", call_id, "--url", url, "--note", "go on")
-        assert (done.code, done.out) == (0, "approved; the gateway carries it out\n"), done.err
+        assert (done.code, done.out) == (0, "approved; the gateway executes it\n"), done.err
         late = toolgen("approvals", "deny", call_id, "--url", f"{url}/")
         assert (late.code, late.err) == (1, "toolgen: this call does not wait for an answer any more\n")
         for wrong in ("http://gateway.example", "ftp://127.0.0.1", f"{url}?a=1", "127.0.0.1"):
@@ -298,7 +302,7 @@ def test_a_long_value_hides_no_other_and_is_opened_by_a_flag(
             lines = [line.strip() for line in shown.splitlines()]
             at = lines.index("petId.amount_cents = 199999")
             assert lines[at + 1].startswith('petId.reason = "60.01 EUR ')
-            assert lines[at + 1].endswith("… (3,900 characters; --whole shows all of it)")
+            assert lines[at + 1].endswith("… (3,900 characters; --whole shows the complete value)")
             assert "method = DELETE" in lines
             assert json.dumps(given["petId"]["reason"]) in toolgen("approvals", "list", "--whole", *more).out
         toolgen("approvals", "deny", call_id, "--as", "ops", "--note", "\u200b")
@@ -351,7 +355,7 @@ def test_a_pause_holds_in_every_process_until_it_is_resumed(project: Path, upstr
         (("pause", "--tool", "pts__*"), 1, "matches no tool"),
         (("pause", "--source", "pet"), 1, "there is no source 'pet' (did you mean 'pets'?)"),
         (("pause", "--principal", "bto"), 1, "the policy has no principal 'bto'"),
-        (("pause", "--source", "pets", "--principal", "bot"), 2, "name one of"),
+        (("pause", "--source", "pets", "--principal", "bot"), 2, "use one of"),
         (("pause", "--source", "pets", "--reason", "x" * 501), 2, "more than 500"),
         (("resume", "--source", "pets"), 1, "that is not paused"),
         (("resume",), 1, "that is not paused"),
@@ -370,5 +374,5 @@ def test_a_project_whose_policy_is_broken_can_be_paused(project: Path, toolgen: 
     (project / "policies" / "policy.yaml").write_text("rules: [", encoding="utf-8")
     done = toolgen("pause", "--source", "pets")
     assert done.code == 0, done.err
-    assert "not checked against the project" in done.err
+    assert "the names were not checked" in done.err
     assert toolgen("pause", "--json").json()[0]["source"] == "pets"

@@ -98,7 +98,7 @@ def test_a_value_is_looked_up_without_naming_it_on_the_command_line(project: Pat
     found = json.loads(run("audit", "find", "--json", text="SELECT 1\n")[1])
     assert [entry["seq"] for entry in found] == [1]
     assert json.loads(run("audit", "find", "--json", "--value", "SELECT 2")[1])[0]["seq"] == 3
-    assert run("audit", "find", text="SELECT 3") == (1, "no entry has it\n")
+    assert run("audit", "find", text="SELECT 3") == (1, "no entry contains it\n")
 
 
 def test_what_stands_in_a_log_is_not_sent_to_the_terminal_raw(project: Path) -> None:

@@ -115,14 +115,14 @@ def test_list_finds_what_was_asked_for(project: Path, filters: tuple[str, ...], 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--since", "someday"), "is no moment like"),
-        (("--until", ""), "is no moment like"),
-        (("--between", "15:00"), "is no period like"),
-        (("--between", "25:00-26:00"), "is no period like"),
-        (("--between", "2027-01-15..2027-01-14"), "is no period like"),
-        (("--between", "15:00-16:00", "--since", "7d"), "in place of --since and --until"),
-        (("--tz", "Europe/Nowhere"), "is no time zone"),
-        (("--tz", "../../etc/passwd"), "is no time zone"),
+        (("--since", "someday"), "is not a time like"),
+        (("--until", ""), "is not a time like"),
+        (("--between", "15:00"), "is not a period like"),
+        (("--between", "25:00-26:00"), "is not a period like"),
+        (("--between", "2027-01-15..2027-01-14"), "is not a period like"),
+        (("--between", "15:00-16:00", "--since", "7d"), "replaces --since and --until"),
+        (("--tz", "Europe/Nowhere"), "is not a time zone"),
+        (("--tz", "../../etc/passwd"), "is not a time zone"),
     ],
 )
 def test_a_time_that_is_none_is_misuse(project: Path, options: tuple[str, ...], message: str) -> None:
@@ -193,7 +193,7 @@ def test_a_narrow_list_has_arguments_behind_the_tool(project: Path, monkeypatch:
 
 
 def test_a_list_without_calls_says_so(project: Path) -> None:
-    assert run("audit", "list", "--principal", "nobody") == (0, "no call on record fits that\n")
+    assert run("audit", "list", "--principal", "nobody") == (0, "no recorded call matches\n")
     assert json.loads(run("audit", "list", "--principal", "nobody", "--json")[1]) == []
 
 

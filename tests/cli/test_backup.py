@@ -130,7 +130,7 @@ def test_a_backup_during_calls_is_restored_verified_and_served(tmp_path: Path, t
         var.rename(old)
         restored = toolgen("restore", str(tmp_path / "b3"), *where)
         assert restored.code == 0, restored.err
-        assert "to be put there before the gateway starts: " in restored.err
+        assert "put this key there before the gateway starts: " in restored.err
         assert toolgen("audit", "verify", *where).code == 0
         assert list((var / "audit").glob("*.checkpoints"))
         assert list((var / "audit").glob("*.0*.jsonl"))

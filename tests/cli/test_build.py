@@ -347,7 +347,7 @@ def test_a_check_of_an_edited_format_or_manifest_has_no_tools_to_tell_of(local: 
     (local / "generated" / "manifest.json").write_text("{}", encoding="utf-8")
     checked = toolgen("build", "--check")
     assert checked.code == 1
-    assert "is not what these descriptions build: manifest.json, mcp.json" in checked.err
+    assert "differs from a build of these descriptions: manifest.json, mcp.json" in checked.err
 
 
 @pytest.mark.parametrize("rare", ["graphql", "jsonpath", "sqlglot"])

@@ -66,7 +66,7 @@ async def test_tools_are_listed_as_a_gateway_has_them(
         assert unknown.code == (1 if who else 0)
         if not who:
             assert {one["name"] for one in unknown.json()} == {"own__slow", "own__version"}
-            assert unknown.err.startswith("these tools are as they were built: ")
+            assert unknown.err.startswith("changes at run time are not shown: ")
 
 
 async def test_what_cannot_be_in_force_is_said(tmp_path: Path, run: Run) -> None:

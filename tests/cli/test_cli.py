@@ -72,7 +72,7 @@ def test_check_fails_on_drift_and_writes_nothing(project: Path, toolgen: Run) ->
     spec.write_text(spec.read_text(encoding="utf-8").replace("Get a pet", "Fetch a pet"), encoding="utf-8")
     checked = toolgen("build", "--check")
     assert checked.code == 1
-    assert "generated/ is not what these descriptions build" in checked.err
+    assert "generated/ differs from a build of these descriptions" in checked.err
     assert (project / "generated" / "manifest.json").read_bytes() == before
 
 
@@ -80,13 +80,13 @@ def test_check_compares_with_the_lock_where_a_clone_has_no_generated_folder(proj
     toolgen("build")
     shutil.rmtree(project / "generated")
     checked = toolgen("build", "--check")
-    assert (checked.code, checked.err) == (0, "generated/ is not there: the tools are compared with toolgen.lock\n")
+    assert (checked.code, checked.err) == (0, "generated/ does not exist: the tools are compared with toolgen.lock\n")
     assert not (project / "generated").exists()
     spec = project / "specs" / "pets.json"
     spec.write_text(spec.read_text(encoding="utf-8").replace("Get a pet", "Fetch a pet"), encoding="utf-8")
     checked = toolgen("build", "--check")
     assert checked.code == 1
-    assert checked.err.endswith("toolgen: toolgen.lock is not what these descriptions build\n")
+    assert checked.err.endswith("toolgen: toolgen.lock differs from a build of these descriptions\n")
     (project / "toolgen.lock").unlink()
     assert toolgen("build", "--check").code == 1
 
@@ -298,7 +298,7 @@ MISTAKES = [
     (take_port, r"cannot listen on 127\.0\.0\.1 port \d+: the port is already in use"),
     (block_audit, r"the audit log cannot be written: Not a directory"),
     (ask_for_nobody, r"the policy has no principal 'bott' \(did you mean 'bot'\?\)"),
-    (ask_for_everybody, r"say as whom with --as; the policy's principals are: ann, bot, reviewer"),
+    (ask_for_everybody, r"name the principal with --as; the policy's principals are: ann, bot, reviewer"),
 ]
 
 

@@ -133,10 +133,10 @@ def test_a_revision_of_git_is_a_manifest_too(project: Path, toolgen: Run, monkey
         ("specs/pets.json", "specs/pets.json: is not a manifest"),
         (
             "HEAD:nowhere",
-            "HEAD:nowhere: is no manifest that git knows (where generated/ is not under version control, copy it before `toolgen build`, "
-            "or read `git diff toolgen.lock`)",
+            "HEAD:nowhere: is not a manifest in git (if generated/ is not under version control, copy it before `toolgen build`, "
+            "or use `git diff toolgen.lock`)",
         ),
-        ("--output=x:generated", "--output=x:generated: is no manifest that git knows"),
+        ("--output=x:generated", "--output=x:generated: is not a manifest in git"),
     ],
 )
 def test_what_is_no_manifest_is_one_sentence(project: Path, toolgen: Run, old: str, message: str) -> None:

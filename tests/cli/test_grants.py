@@ -35,7 +35,7 @@ def status(url: str) -> str:
 
 def test_a_grant_is_given_listed_and_revoked_on_the_machine(upstream: Upstream, toolgen: Run) -> None:
     with serving_here() as url:
-        assert toolgen("grants", "list").out == "nothing is granted\n"
+        assert toolgen("grants", "list").out == "no grants\n"
         call_id = ask(url)
         given = toolgen("approvals", "approve", call_id, "--as", "ops", "--for", "15m", "--calls", "3")
         assert given.code == 0, given.err
@@ -46,7 +46,7 @@ def test_a_grant_is_given_listed_and_revoked_on_the_machine(upstream: Upstream, 
         shown = toolgen("grants", "list", "--as", "lead").out
         assert "calls         1 of 3" in shown
         assert "  petId = 5" in shown
-        assert toolgen("grants", "list", "--as", "bot").out == "nothing is granted\n"
+        assert toolgen("grants", "list", "--as", "bot").out == "no grants\n"
         foreign = toolgen("grants", "revoke", grant["id"], "--as", "clerk")
         assert (foreign.code, foreign.err) == (1, "toolgen: this principal may not end this grant\n")
         assert status(url) == "ok"
@@ -64,7 +64,7 @@ def test_a_grant_is_given_listed_and_revoked_with_a_key_from_elsewhere(
     with serving_here() as url:
         call_id = ask(url)
         given = toolgen("approvals", "approve", call_id, "--url", url, "--calls", "5")
-        assert "granted for later calls too" in given.out, given.err
+        assert "later calls are approved too" in given.out, given.err
         assert outcome(url, call_id)["status"] == "ok"
         (grant,) = toolgen("grants", "list", "--url", url, "--json").json()
         assert (grant["calls"], grant["approvers"]) == (5, ["ops"])
@@ -91,7 +91,7 @@ def test_what_the_policy_does_not_let_is_told(
         call_id = ask(url)
         refused = toolgen("approvals", "approve", call_id, "--as", "ops", *options)
         assert (refused.code, message in refused.err) == (code, True), refused.err
-        assert toolgen("grants", "list").out == "nothing is granted\n"
+        assert toolgen("grants", "list").out == "no grants\n"
     assert upstream.deleted == []
 
 
@@ -119,22 +119,24 @@ def test_a_role_is_given_listed_and_taken_back(toolgen: Run) -> None:
     assert (shown["role"], shown["principal"], shown["asked_by"]) == ("oncall", "clerk", "ops")
     assert (shown["reason"], shown["status"], shown["break_glass"]) == ("incident 7", "in_force", False)
     assert "reason        incident 7" in toolgen("grants", "list").out
-    assert toolgen("grant", "--list", "root").out == "nothing is granted\n"
+    assert toolgen("grant", "--list", "root").out == "no grants\n"
     assert toolgen("grants", "revoke", shown["id"], "--as", "bot2").code == 1
     assert toolgen("grants", "revoke", shown["id"], "--as", "lead").out == "revoked\n"
-    assert toolgen("grant", "--list").out == "nothing is granted\n"
+    assert toolgen("grant", "--list").out == "no grants\n"
 
 
 @pytest.mark.usefixtures("giving")
 def test_two_people_break_the_glass_one_of_them_from_elsewhere(toolgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving_here() as url:
         asked = toolgen("grant", "root", *GIVE[:3], "30m", *GIVE[4:])
-        assert asked.out.startswith("asked for; another person agrees with `toolgen grants approve role_"), asked.err
+        assert asked.out.startswith("requested; another person approves it with `toolgen grants approve role_"), (
+            asked.err
+        )
         (shown,) = toolgen("grants", "list", "--json").json()
         assert shown["status"] == "pending"
         monkeypatch.setenv("TOOLGEN_KEY", key("ops"))
         own = toolgen("grants", "approve", shown["id"], "--url", url)
-        assert (own.code, "another person" in own.err) == (1, True)
+        assert (own.code, "second person" in own.err) == (1, True)
         monkeypatch.setenv("TOOLGEN_KEY", key("lead"))
         assert toolgen("grants", "approve", shown["id"], "--url", url).out.startswith("given until ")
         monkeypatch.setenv("TOOLGEN_KEY", key("ops"))
@@ -146,7 +148,7 @@ def test_two_people_break_the_glass_one_of_them_from_elsewhere(toolgen: Run, mon
             assert toolgen("grants", "revoke", one["id"], "--url", url).code == 0
         pending = toolgen("grant", "root", *GIVE[:3], "30m", *GIVE[4:], "--json").json()
         assert toolgen("grants", "deny", pending["id"], "--as", "lead").out == "denied\n"
-        assert toolgen("grants", "list").out == "nothing is granted\n"
+        assert toolgen("grants", "list").out == "no grants\n"
 
 
 @pytest.mark.usefixtures("giving")
@@ -169,7 +171,7 @@ def test_two_people_break_the_glass_one_of_them_from_elsewhere(toolgen: Run, mon
 def test_a_role_that_may_not_be_given_is_not(toolgen: Run, options: tuple[str, ...], code: int, message: str) -> None:
     refused = toolgen("grant", *options)
     assert (refused.code, message in refused.err) == (code, True), refused.err
-    assert toolgen("grant", "--list").out == "nothing is granted\n"
+    assert toolgen("grant", "--list").out == "no grants\n"
 
 
 @pytest.mark.usefixtures("giving")

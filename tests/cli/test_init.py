@@ -235,10 +235,10 @@ def test_what_is_ignored_is_the_record_and_keys(toolgen: Run, pets: Path, tmp_pa
         (("missing.yaml",), "missing.yaml: there is no such file"),
         (("127.0.0.1:8080/openapi.json",), "there is no such file (a URL begins with https:// or http://)"),
         (("api.example.com/v1/openapi.yaml",), "(a URL begins with https:// or http://)"),
-        (("here", "--dir", "there"), "--dir alone says where"),
+        (("here", "--dir", "there"), "use only --dir"),
         (("one", "two"), "a sample project has one folder"),
-        (("--name", "x"), "go with a description"),
-        (("description-v2.json", "--name", "Not A Name"), "is no name of a source"),
+        (("--name", "x"), "need a description"),
+        (("description-v2.json", "--name", "Not A Name"), "is not a valid name of a source"),
         (("description-v2.json", "missing.json"), "missing.json: there is no such file"),
     ],
 )
@@ -278,7 +278,7 @@ def test_where_nothing_can_be_written_is_one_sentence(toolgen: Run, directory: s
 
 
 def test_a_name_that_is_none_is_refused_before_anything_is_read(tmp_path: Path, pets: Path) -> None:
-    with pytest.raises(ConfigError, match="is no name of a source"):
+    with pytest.raises(ConfigError, match="is not a valid name of a source"):
         make_project(tmp_path / "x", [str(pets)], name="9lives")
 
 

@@ -166,11 +166,11 @@ def test_a_file_without_servers_gets_its_first(toolgen: Run, project: Path, befo
 def test_what_cannot_be_edited_is_printed_to_be_pasted(toolgen: Run, project: Path) -> None:
     (project / ".mcp.json").write_text('{"mcpServers": {', encoding="utf-8")
     done = toolgen("install", "claude-code", "--as", "bot")
-    assert (done.code, "paste what --print shows" in done.err) == (1, True)
+    assert (done.code, "paste the output of --print" in done.err) == (1, True)
     done = toolgen("install", "claude-code", "--as", "bot", "--print")
     assert done.code == 0
     assert set(json.loads(done.out)["mcpServers"]) == {"toolgen"}
-    assert ".mcp.json: cannot be edited here; put this into it" in done.err
+    assert ".mcp.json: cannot be edited here; put this into the file" in done.err
 
 
 @given(data=st.data())
@@ -306,11 +306,11 @@ def test_a_client_of_a_gateway_that_runs_connected_when_it_called(
     ("arguments", "said"),
     [
         (("emacs",), "is not one of"),
-        (("cursor",), "say as whom with --as"),
+        (("cursor",), "name the principal with --as"),
         (("cursor", "--as", "nobody"), "has no principal 'nobody'"),
         (("cursor", "--as", "bot", "--url", "ftp://x"), "takes an http(s) URL"),
-        (("cursor", "--as", "bot", "--name", "a.b"), "takes letters, digits"),
-        (("claude-desktop", "--as", "bot", "--url", "http://127.0.0.1:1"), "leave --url out"),
+        (("cursor", "--as", "bot", "--name", "a.b"), "must be letters, digits"),
+        (("claude-desktop", "--as", "bot", "--url", "http://127.0.0.1:1"), "remove --url"),
     ],
 )
 def test_a_mistake_is_one_sentence(toolgen: Run, arguments: tuple[str, ...], said: str) -> None:

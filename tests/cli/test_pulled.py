@@ -87,7 +87,7 @@ def test_a_change_is_refused_with_what_it_does_until_it_is_accepted(
     served.answers["/types/more/id.json"] = b'{"Id": {"type": "integer", "maximum": 5}}'
     refused = toolgen("build")
     assert refused.code == 1
-    assert f"{served.url}/types/more/id.json is not what {LOCK} has pinned" in refused.err
+    assert f"{served.url}/types/more/id.json differs from its pin in {LOCK}" in refused.err
     assert "breaking    pets__get_pet: argument `petId`" in refused.err
     assert "--update-pins" in refused.err
     assert argument() == before
@@ -131,7 +131,7 @@ def test_what_cannot_be_had_costs_its_operation_and_is_asked_for_again(
     kept = served.answers.pop("/types/more/id.json")
     first = toolgen("build")
     assert first.code == 0
-    assert "what refers to it is left out" in first.err
+    assert "its references are left out" in first.err
     assert "is remote and not pinned" in first.out
     assert sorted(pinned()) == [f"{served.url}/types/pet.json"]
     served.answers["/types/more/id.json"] = kept

@@ -95,8 +95,8 @@ def test_only_a_call_that_did_not_happen_gives_its_key_back(
         (("{}", "--happened", "--as", "bot"), "your own call"),
         (("{}", "--happened", "--as", "bob"), "your own call"),
         (("{}", "--happened", "--as", "nobody"), "nobody"),
-        (("{}",), "name a call and what became of it"),
-        (("--happened",), "name a call and what became of it"),
+        (("{}",), "name a call and its outcome"),
+        (("--happened",), "name a call and its outcome"),
         (("{}", "--happened", "--note", "x" * 501, "--as", "rita"), "more than 500"),
     ],
 )

@@ -156,9 +156,9 @@ def test_a_bundle_needs_what_toolgen_needs(toolgen: Run, project: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({"graphql": "specs/none.graphql", "auth": {"bearer": "written-out"}}, "is written out"),
+        ({"graphql": "specs/none.graphql", "auth": {"bearer": "written-out"}}, "is written in plain text"),
         ({"graphql": "specs/none.graphql", "auth": {"bearer": "${file:/run/key}"}}, "in a file of this machine"),
-        ({"mcp": {"command": ["/opt/server/run"]}}, "has a path of this machine"),
+        ({"mcp": {"command": ["/opt/server/run"]}}, "contains a path of this machine"),
         ({"graphql": "../outside.graphql"}, "not in the project's folder"),
     ],
 )

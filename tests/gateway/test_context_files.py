@@ -158,4 +158,4 @@ def test_places_outside_of_the_project_are_refused(given: dict[str, str], projec
 def test_a_build_tells_how_many_prompts_and_resources_a_source_has(project: Path) -> None:
     done = CliRunner().invoke(cli, ["build", "--config", str(project)])
     assert done.exit_code == 0, done.output
-    assert "handbook has 5 prompts and resources besides" in done.output
+    assert "handbook also has 5 prompts and resources" in done.output

@@ -236,7 +236,7 @@ async def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_f
         server.stop()
         alone = await asyncio.to_thread(toolgen, "pause", "--source", "orders", "--config", one)
         assert alone.code == 1
-        assert "paused on this machine alone" in alone.err
+        assert "paused on this machine only" in alone.err
         assert [item.source for item in first.pausing.local.read()] == ["orders"]
         server.start()
         await both_say(second, second, "ok")

@@ -1,4 +1,4 @@
-"""The command line: each command parses, calls one function and prints."""
+"""Command line: each command parses its arguments, calls one function and prints the result."""
 
 from __future__ import annotations
 

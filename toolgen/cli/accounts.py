@@ -34,7 +34,7 @@ _as = click.option(
     "principal",
     type=PRINCIPAL_NAME,
     metavar="PRINCIPAL",
-    help="Whose account it is, on the gateway's own machine.",
+    help="Principal that owns the account, on the gateway's own machine.",
 )
 _name = click.option("--name", default=DEFAULT_NAME, show_default=True, metavar="NAME", help="Name of the account.")
 
@@ -75,7 +75,7 @@ def list_accounts(principal: str | None, url: str | None, as_json: bool, config_
 def link(source: str, name: str, principal: str | None, url: str | None, config_path: str) -> None:
     """Link an account at SOURCE: here with a code that is typed on another device, with --url on the gateway's page."""
     if not ACCOUNT_NAME.match(name):
-        raise click.BadParameter("takes up to 32 lower-case letters, digits, - and _", param_hint="--name")
+        raise click.BadParameter("must be up to 32 lower-case letters, digits, - and _", param_hint="--name")
     if url is not None:
         alone(principal)
         page = request("POST", url, "/v1/accounts", {"source": source, "name": name})["page"]
@@ -92,28 +92,28 @@ def link(source: str, name: str, principal: str | None, url: str | None, config_
 @url_option
 @config
 def unlink(source: str, name: str, principal: str | None, url: str | None, config_path: str) -> None:
-    """Remove an account at SOURCE, for every worker at once, and revoke its tokens there."""
+    """Remove an account at SOURCE, for all workers at once, and revoke its tokens there."""
     if url is not None:
         alone(principal)
         told = request("DELETE", url, f"/v1/accounts/{quote(source, safe='')}/{quote(name, safe='')}")
         revoked = told["revoked"] is True
     else:
         revoked = asyncio.run(_unlink(Gateway.load(config_path), source, name, principal))
-    click.echo("unlinked, and revoked" if revoked else "unlinked; the system was not told, or has no way to be")
+    click.echo("unlinked, and revoked" if revoked else "unlinked; the tokens could not be revoked at the system")
 
 
 @command.command("revoke")
 @click.option(
-    "--principal", metavar="PRINCIPAL", help="Accounts of this principal, also of one that the policy has no more."
+    "--principal", metavar="PRINCIPAL", help="Accounts of this principal, even if the policy does not have it any more."
 )
 @click.option("--source", metavar="SOURCE", help="Accounts at this source.")
-@click.option("--removed", is_flag=True, help="Accounts of principals that the policy has no more.")
+@click.option("--removed", is_flag=True, help="Accounts of principals that the policy does not have any more.")
 @config
 def revoke(principal: str | None, source: str | None, removed: bool, config_path: str) -> None:
-    """Remove and revoke all accounts of a principal, at a source, or of principals that the policy has no more."""
+    """Remove and revoke all accounts of a principal, of a source, or of principals that the policy does not have any more."""
     gateway = Gateway.load(config_path)
     if principal is None and source is None and not removed:
-        raise click.UsageError("name whose accounts with --principal or --removed, or where with --source")
+        raise click.UsageError("select accounts by --principal, --removed or --source")
     done, revoked = asyncio.run(_revoke(gateway, principal, source, removed=removed))
     click.echo(f"removed {done}, revoked {revoked} of them at the systems")
 
@@ -121,10 +121,11 @@ def revoke(principal: str | None, source: str | None, removed: bool, config_path
 @click.command("rotate")
 @config
 def rotate(config_path: str) -> None:
-    """Encrypt the accounts of people with a new key: their data keys are wrapped again, for every gateway at once.
+    """Encrypt the accounts of people with a new key: their data keys are wrapped again, for all gateways at once.
 
-    So are sign-ins of hosted clients. A key of the project's own file is replaced. Keys under accounts.keys are the operator's: put the new
-    one before the others first. With accounts.kms the service rotates its own key, and data keys are wrapped with its newest version.
+    Sign-ins of hosted clients are encrypted with it too. A key in the project's own file is replaced. Keys under accounts.keys are the
+    operator's: first put the new one before the others. With accounts.kms the service rotates its own key, and data keys are wrapped with
+    its newest version.
     """
     settings = load_settings(config_path)
     click.echo(f"{asyncio.run(_rotate(settings))} accounts are encrypted with the new key")
@@ -199,5 +200,5 @@ async def _rotate(settings: Settings) -> int:
 
 def _cell(row: dict[str, Any], head: str) -> str:
     if head == "state":
-        return ("default" if row["default"] else "kept") if row["usable"] else "has to be linked again"
+        return ("default" if row["default"] else "kept") if row["usable"] else "must be linked again"
     return str(row.get(head, ""))

@@ -35,10 +35,10 @@ _as = click.option(
     "principal",
     type=PRINCIPAL_NAME,
     metavar="PRINCIPAL",
-    help="Who answers; needed but for --url, where the key says it.",
+    help="Principal that answers; required without --url, where the key identifies it.",
 )
 _note = click.option(
-    "--note", default="", help=f"Why, for the audit log and the caller; up to {MAX_NOTE_LENGTH} characters."
+    "--note", default="", help=f"Reason, for the audit log and the caller; up to {MAX_NOTE_LENGTH} characters."
 )
 
 
@@ -48,13 +48,13 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--whole", is_flag=True, help="Show long values whole, not only their beginnings.")
+@click.option("--whole", is_flag=True, help="Show long values completely, not only their beginnings.")
 @_as
 @url_option
 @as_json
 @config
 def list_approvals(whole: bool, principal: str | None, url: str | None, as_json: bool, config_path: str) -> None:
-    """List the calls that wait, with their exact arguments and what would be sent; with --as, those that PRINCIPAL may answer for."""
+    """List the calls that wait, with their exact arguments and requests; with --as, those that PRINCIPAL may answer for."""
     if url is not None:
         alone(principal)
         found = request("GET", url, "/v1/approvals")["approvals"]
@@ -69,16 +69,17 @@ def list_approvals(whole: bool, principal: str | None, url: str | None, as_json:
 
 @command.command("approve")
 @click.argument("call_id", metavar="ID")
+@click.option("--args", "given", metavar="JSON|@FILE|-", help="Arguments that replace those of the call.")
+@click.option("--digest", default="", help="Digest that you were shown; required for an edited call.")
 @click.option(
-    "--args", "given", metavar="JSON|@FILE|-", help="Other arguments, with which the call is made in place of its own."
+    "--for",
+    "time",
+    metavar="TIME",
+    help="Also approve later calls for this time (15m), within the bounds of the policy.",
 )
-@click.option("--digest", default="", help="The digest that you were shown; an edited call takes it.")
-@click.option(
-    "--for", "time", metavar="TIME", help="Count for later calls too, for so long (15m), as far as the policy lets it."
-)
-@click.option("--calls", type=click.IntRange(1, 10_000), help="Count for so many later calls.")
-@click.option("--session", is_flag=True, help="Count for later calls of the same session alone.")
-@click.option("--any-arguments", is_flag=True, help="Count whatever their arguments.")
+@click.option("--calls", type=click.IntRange(1, 10_000), help="Also approve this number of later calls.")
+@click.option("--session", is_flag=True, help="Also approve later calls, only of the same session.")
+@click.option("--any-arguments", is_flag=True, help="Also approve later calls with other arguments.")
 @_note
 @_as
 @url_option
@@ -96,7 +97,7 @@ def approve(
     url: str | None,
     config_path: str,
 ) -> None:
-    """Agree to the call ID: the gateway carries it out once enough people have, once."""
+    """Approve the call ID: the gateway executes it, once, after enough people have approved it."""
     arguments = None if given is None else json_object(given, "--args")
     seconds = None if time is None else parse_duration(time)
     if time is not None and seconds is None:
@@ -115,7 +116,7 @@ def approve(
 @url_option
 @config
 def deny(call_id: str, note: str, principal: str | None, url: str | None, config_path: str) -> None:
-    """Deny the call ID; its caller is told, with the note."""
+    """Deny the call ID; its caller gets the note."""
     _decide(call_id, "deny", note, principal, url, config_path)
 
 
@@ -145,24 +146,22 @@ def _decide(
         gateway = Gateway.load(config_path)
         if principal is None:
             known = ", ".join(sorted(approvers(gateway))) or "none in this policy"
-            raise click.UsageError(
-                f"an answer is somebody's, and is recorded as such: say whose with --as (approvers: {known})"
-            )
+            raise click.UsageError(f"name the person who answers with --as (approvers: {known})")
         status, grant = asyncio.run(_answer(gateway, call_id, decision, note, principal, terms))
     if decision == "deny":
-        click.echo("denied; the caller is told")
+        click.echo("denied; the caller is informed")
     elif status == "pending":
-        click.echo("agreed; it takes somebody else's yes too")
+        click.echo("approved; more approvals are required")
     elif status == "approved" and url is None:
-        click.echo(
-            "approved; a gateway of this project carries it out as soon as one runs and nothing about it is paused"
-        )
+        click.echo("approved; a running gateway of this project executes it when nothing about it is paused")
     else:
-        click.echo("approved; the gateway carries it out")
+        click.echo("approved; the gateway executes it")
     if grant:
-        click.echo(f"granted for later calls too; `toolgen grants revoke {printable(grant)}` ends that")
+        click.echo(f"later calls are approved too; `toolgen grants revoke {printable(grant)}` ends that")
     elif terms.remember is not None and status != "pending":
-        click.echo("not granted for later calls: too few agreed on the same terms, or too much is granted already")
+        click.echo(
+            "later calls are not approved: too few people agreed on the same terms, or too many grants are in force"
+        )
 
 
 def _wish_json(grant_request: GrantRequest) -> dict[str, object]:
@@ -187,8 +186,8 @@ async def _waiting(gateway: Administration, principal: str | None) -> list[dict[
 async def _answer(
     gateway: Administration, call_id: str, decision: str, note: str, who: str, terms: DecisionOptions
 ) -> tuple[str, str]:
-    """State of the call after the answer, and the id of the grant that it brought. An approved call is watched for a moment, as a
-    running gateway begins with it at once."""
+    """Return the state of the call after the answer, and the id of its grant. An approved call is observed for a moment, because a running
+    gateway starts it at once."""
     queue, terms = gateway.tool_calls.approvals, msgspec.structs.replace(terms, channel="cli")
     async with gateway.short_session():
         answer = await queue.decide(
@@ -213,8 +212,8 @@ def approvers(gateway: Administration) -> tuple[str, ...]:
 
 
 def _print(approvals: Sequence[Mapping[str, Any]], *, whole: bool) -> None:
-    """Prints a block for each call, with a line for each value of its arguments and its request. What a caller wrote is shown without
-    anything a terminal would act on."""
+    """Print a block for each call, with a line for each value of its arguments and its request. Text of callers is printed without control
+    characters."""
     for number, item in enumerate(approvals):
         if number:
             click.echo()
@@ -234,13 +233,13 @@ def _print(approvals: Sequence[Mapping[str, Any]], *, whole: bool) -> None:
             click.echo("would send")
             _print_rows(_rows(item, "request"), whole=whole)
         if "refusal" in item:
-            click.echo(f"would not be sent: {printable(item['refusal']['message'])}")
+            click.echo(f"cannot be sent: {printable(item['refusal']['message'])}")
     if not approvals:
-        click.echo("nothing waits for an answer")
+        click.echo("no call waits for an answer")
 
 
 def _rows(item: Mapping[str, Any], part: str) -> tuple[ValueRow, ...]:
-    """The rows of a listed call's arguments or request; made here where an older gateway listed it."""
+    """Return the rows of a listed call's arguments or request; computed here if an older gateway listed it."""
     if part in item.get("rows", {}):
         return msgspec.convert(item["rows"][part], tuple[ValueRow, ...])
     return request_rows(item[part]) if part == "request" else argument_rows(item[part], None)
@@ -248,7 +247,7 @@ def _rows(item: Mapping[str, Any], part: str) -> tuple[ValueRow, ...]:
 
 def _print_rows(rows: Sequence[ValueRow], *, whole: bool) -> None:
     for row in rows:
-        open_it = ["--whole shows all of it"] if row.whole and not whole else []
+        open_it = ["--whole shows the complete value"] if row.whole and not whole else []
         about = "; ".join([*([row.about] if row.about else []), *open_it])
         name, text = (row.name, row.whole or row.text) if whole else (row.label, row.text)
         click.echo(f"  {isolated(escaped(name))} = {isolated(escaped(text))}" + (f" ({about})" if about else ""))

@@ -1,4 +1,4 @@
-"""`toolgen audit`: the record, read and verified. `toolgen audit tail` shows and follows its entries."""
+"""Command `toolgen audit`: it reads and verifies the audit log. `toolgen audit tail` shows and follows its entries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ELSEWHERE = (
     LazyCommand(
         "index",
         "toolgen.cli.audit_index",
-        "Bring the index of the log up to date.",
+        "Update the index of the log.",
         attribute="index",
     ),
     LazyCommand(
@@ -63,20 +63,20 @@ _ELSEWHERE = (
     LazyCommand(
         "reconcile",
         "toolgen.cli.reconcile",
-        "List the calls whose outcome is unknown, that never ended, or that wait on record and are not kept any more, with what finds "
-        "them in the system behind; or, with CALL_ID, record what became of one.",
+        "List the calls with an unknown outcome, with the data to find them in the other "
+        "system; or, with CALL_ID, record the outcome of one.",
         attribute="reconcile",
     ),
     LazyCommand(
         "show",
         "toolgen.cli.audit_story",
-        "Show what became of the call ID, with every entry of it as it is in the log, or the entry with the number SEQ.",
+        "Show the call ID with all of its entries in the log, or the entry with the number SEQ.",
         attribute="show",
     ),
     LazyCommand(
         "stats",
         "toolgen.cli.audit_stats",
-        "Count calls and their endings, with percentiles of how long they took, by tool and by principal.",
+        "Count calls by outcome, with percentiles of their durations, by tool and by principal.",
         attribute="stats",
     ),
     LazyCommand(
@@ -101,7 +101,7 @@ def command() -> None:
     multiple=True,
     metavar="FILE",
     type=click.Path(exists=True, path_type=Path),
-    help="A public key that counts, or a folder of them; several times for several. Those beside the log by default.",
+    help="Trusted public key, or a folder of them; can be repeated. Default: those beside the log.",
 )
 @click.option(
     "--checkpoints",
@@ -109,7 +109,7 @@ def command() -> None:
     multiple=True,
     metavar="PATH",
     type=click.Path(exists=True, path_type=Path),
-    help="Checkpoints that were kept elsewhere: a file, or a folder of them.",
+    help="Checkpoints from outside the log: a file, or a folder of them.",
 )
 @_dir_option
 @as_json
@@ -122,9 +122,9 @@ def verify(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """Verify every entry of the log offline; exit 1 and name each fault when it is not what was written.
+    """Verify every entry of the log offline; exit 1 and name each fault if entries were changed.
 
-    With PROOF, a file of `toolgen audit prove`, verify that alone: it needs no log, only --key.
+    With PROOF, a file of `toolgen audit prove`, verify only that: it needs no log, only --key.
     """
     if proof is not None:
         _verify_proof(proof, key_paths, directory, as_json=as_json, config_path=config_path)
@@ -143,9 +143,9 @@ def verify(
 
 @command.command("prove")
 @click.argument("seq", type=click.IntRange(1))
-@click.option("--stream", default="gateway-1", show_default=True, help="Which stream the entry is in.")
+@click.option("--stream", default="gateway-1", show_default=True, help="Stream of the entry.")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write there, not to standard output."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Output file instead of standard output."
 )
 @_dir_option
 @config
@@ -162,13 +162,13 @@ def prove(seq: int, stream: str, output: Path | None, directory: str | None, con
 @command.command("find")
 @click.option(
     "--value",
-    help="The value. Without this it is asked for, or read from standard input, and is in no shell's history.",
+    help="The value. Without this option it is asked for, or read from standard input, so that it is not in the shell's history.",
 )
 @_dir_option
 @as_json
 @config
 def find(value: str | None, directory: str | None, as_json: bool, config_path: str) -> None:
-    """Find the entries that a sensitive value was recorded in, as the digest that stands for it."""
+    """Find the entries that contain a sensitive value as its digest."""
     folder = _directory(directory, config_path)
     if value is None:
         terminal = sys.stdin.isatty()
@@ -181,7 +181,7 @@ def find(value: str | None, directory: str | None, as_json: bool, config_path: s
     elif found:
         print_table(_FOUND, [[entry.get(column) for column in _FOUND] for entry in found])
     else:
-        click.echo("no entry has it")
+        click.echo("no entry contains it")
     sys.exit(0 if found else 1)
 
 
@@ -191,9 +191,11 @@ def _tell(report: VerificationReport) -> None:
         place = f"{fault.file}:{fault.line}" if fault.line else fault.file
         click.echo(f"{printable(place)}: {entry}{fault.kind}: {printable(fault.message)}")
     for name in report.torn:
-        click.echo(f"{printable(name)}: its last line was torn by a crash; the gateway cuts it off when it starts")
+        click.echo(
+            f"{printable(name)}: its last line is incomplete after a crash; the gateway removes it at its next start"
+        )
     for call_id in report.unfinished:
-        click.echo(f"unfinished: {printable(call_id)}: its intent is recorded, its ending is not")
+        click.echo(f"unfinished: {printable(call_id)}: its intent is recorded, but no outcome")
     for removal in report.removed:
         gone = f"entries {removal.first} to {removal.size} were removed at {removal.time}, {removal.policy}"
         click.echo(printable(f"{removal.stream}: {gone}, as key {removal.key} signed"))
@@ -223,7 +225,7 @@ def _verify_proof(
         print_table(("field", "value"), [(name, cell(value)) for name, value in entry.items()])
         click.echo(
             printable(
-                f"proven: entry {entry['seq']} is one of the {checkpoint.size} of {checkpoint.stream} "
+                f"proven: entry {entry['seq']} is one of the {checkpoint.size} entries of {checkpoint.stream} "
                 f"that key {checkpoint.key} signed at {checkpoint.time}"
             )
         )
@@ -254,7 +256,7 @@ _LOOK_S = 0.5
     show_default=True,
     help="Number of most recent entries.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is recorded from now on, until interrupted.")
+@click.option("-f", "--follow", is_flag=True, help="Continue with new entries, until interrupted.")
 @filters
 @dir_option
 @as_json

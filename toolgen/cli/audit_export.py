@@ -32,10 +32,10 @@ _PAGE = 1000
     type=click.Choice(["jsonl", "csv", "ocsf"]),
     default="jsonl",
     show_default=True,
-    help=f"jsonl: entries as they were recorded; csv: a row a call; ocsf: an event a call, API Activity of OCSF {OCSF_VERSION}.",
+    help=f"jsonl: recorded entries; csv: a row per call; ocsf: an event per call, API Activity of OCSF {OCSF_VERSION}.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write there, not to standard output."
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Output file instead of standard output."
 )
 @filters
 @dir_option
@@ -78,7 +78,7 @@ def _rows(index: RecordIndex, wanted: RecordFilter, *, entries: bool) -> Iterato
 
 
 def _effects(config_path: str) -> dict[str, str]:
-    """The effects of a project's tools; of none where there is no catalog to be had, because a record outlives it."""
+    """Return the effects of a project's tools; empty without a catalog, because a log may outlive it."""
     try:
         return {name: tool.effect.value for name, tool in catalog_of(load_settings(config_path)).tools.items()}
     except ToolgenError:

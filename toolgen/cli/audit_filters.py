@@ -1,4 +1,4 @@
-"""Options of the commands that read the audit log: the calls that are meant, the log, and its index."""
+"""Options of the commands that read the audit log: filters for calls, the log, and its index."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _OPTIONS = (
 
 
 def filters(function: F) -> F:
-    """The options, given to the command as one `wanted`."""
+    """Add the filter options; the command gets them as one `wanted`."""
 
     def command(*arguments: Any, zone: Zone, between: tuple[int, int] | None, **given: Any) -> Any:
         if between is not None:
             if given["since"] is not None or given["until"] is not None:
-                raise click.UsageError("--between stands in place of --since and --until")
+                raise click.UsageError("--between replaces --since and --until")
             given["since"], given["until"] = between
         names = ("since", "until", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "session")
         wanted = RecordFilter(**{name: given.pop(name) for name in (*names, "call_id", "text")})
@@ -69,7 +69,7 @@ def filters(function: F) -> F:
 
 
 def opened(directory: Path | None, config_path: str) -> RecordIndex:
-    """The index of the project's log, or of another directory's, not yet filled."""
+    """Open the index of the project's log, or of another directory's, without filling it."""
     if directory is not None:
         return RecordIndex(SqliteDatabase(None), directory)
     return index_of(load_settings(config_path))
@@ -77,7 +77,7 @@ def opened(directory: Path | None, config_path: str) -> RecordIndex:
 
 @contextmanager
 def filled(directory: Path | None, config_path: str) -> Iterator[RecordIndex]:
-    """The index, brought up to date. What keeps it from showing all there is goes to standard error, and makes the exit code 1."""
+    """Open the index and update it. Reasons why it is incomplete go to standard error, and make the exit code 1."""
     with opened(directory, config_path) as index:
         with counted("entries indexed") as step:
             faults = index.fill(step).faults

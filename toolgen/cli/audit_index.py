@@ -26,13 +26,11 @@ _LOOK_S = 1.0
 
 @click.command("index")
 @click.option("--rebuild", "way", flag_value="rebuild", help="Rebuild the index from the log.")
-@click.option("--check", "way", flag_value="check", help="Hold all of it against the log; exit 1 when they differ.")
-@click.option(
-    "--follow", "way", flag_value="follow", help="Go on with what is recorded from now on, until interrupted."
-)
+@click.option("--check", "way", flag_value="check", help="Compare the index with the log; exit 1 if they differ.")
+@click.option("--follow", "way", flag_value="follow", help="Continue with new entries, until interrupted.")
 @config
 def index(way: str | None, config_path: str) -> None:
-    """Bring the index of the log up to date. Every command that reads it does so itself; this is for what follows a log all the time."""
+    """Update the index of the log. Every command that reads it does so itself; this is for continuous updates."""
     with ExitStack() as held:
         found = held.enter_context(_index(config_path, rebuild=way == "rebuild"))
         with counted("entries") as step:
@@ -42,7 +40,7 @@ def index(way: str | None, config_path: str) -> None:
             with counted("entries") as step:
                 faults = [*faults, *found.check(step)]
         entries, calls = found.count()
-        # What a running gateway takes over meanwhile is no less new: after a rebuild all that is there is.
+        # Entries that a running gateway indexes meanwhile count as new: after a rebuild all entries are new.
         new = entries if way == "rebuild" else filled.entries
         click.echo(f"{new} new entries; {entries} entries of {calls} calls are indexed")
         for fault in faults:
@@ -54,7 +52,7 @@ def index(way: str | None, config_path: str) -> None:
 
 
 def _index(config_path: str, *, rebuild: bool) -> RecordIndex:
-    """A file that is no index cannot be opened; made again, it need not be."""
+    """Rebuild the index, or fill it. A file that is not an index cannot be opened, but can be rebuilt."""
     try:
         return opened(None, config_path)
     except AuditError:
@@ -66,7 +64,7 @@ def _index(config_path: str, *, rebuild: bool) -> RecordIndex:
 
 
 def _follow(config_path: str) -> None:
-    """Once a second, until interrupted. What goes wrong is told once; a database that was lost is connected to again."""
+    """Update once a second, until interrupted. An error is printed once; a lost database is connected to again."""
     told: set[str] = set()
 
     def tell(faults: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`toolgen audit keys`: keys that checkpoints of the audit log are signed with."""
+"""Command `toolgen audit keys`: keys that sign checkpoints of the audit log."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["keys"]
 
 @click.group("keys", cls=CommandGroup)
 def keys() -> None:
-    """Make and list the keys that checkpoints of the log are signed with."""
+    """Make and list the keys that sign checkpoints of the log."""
 
 
 @keys.command("new")
 @as_json
 @config
 def new(as_json: bool, config_path: str) -> None:
-    """Make a new key. The private one signs from the next checkpoint on; one that was there before is gone, its public half stays.
+    """Make a new key. The private key signs from the next checkpoint on; the former private key is deleted, its public key stays.
 
     Give the public file to those who verify the log, and keep a copy where nobody who can write the log can write.
     """
@@ -33,14 +33,14 @@ def new(as_json: bool, config_path: str) -> None:
     if as_json:
         print_json({"key": identifier, "public": str(public), "private": str(private)})
     else:
-        click.echo(f"key {identifier}\npublic  {public}\nprivate {private} (readable by its owner alone)")
+        click.echo(f"key {identifier}\npublic  {public}\nprivate {private} (readable only by its owner)")
 
 
 @keys.command("list")
 @as_json
 @config
 def list_keys(as_json: bool, config_path: str) -> None:
-    """List the public keys beside the log, and which of them signs."""
+    """List the public keys beside the log, and the one that signs."""
     private, directory = _places(config_path)
     signing = signing_key(private)
     known = set(public_keys((), directory)) | ({signing.id} if signing else set())

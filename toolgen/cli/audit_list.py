@@ -35,10 +35,10 @@ STATUS_COLOURS: Mapping[str, str] = {
 CALL_ID = re.compile("call_([0-9a-f]{24})")
 _SHORT_LENGTH = 8
 _LEFT_OUT = ("ms", "rule", "for", "hidden")
-"""Columns that a narrow terminal goes without, in this order. Time, call, caller, tool and ending are always there."""
+"""Columns that a narrow terminal omits, in this order. Time, call, caller, tool and outcome are always shown."""
 _GAP = 2
 _LEAST_WIDTHS: Mapping[str, int] = {"by": 8, "tool": 12, "principal": 9, "ended": 8}
-"""Columns that are cut where nothing can be left out any more, in this order, and how wide they stay."""
+"""Columns that are shortened after that, in this order, with their minimum widths."""
 _LEAST_ARGUMENTS = 12
 _MAX_VALUE_LENGTH = 32
 
@@ -54,20 +54,20 @@ _MAX_VALUE_LENGTH = 32
 def list_calls(limit: int, wanted: RecordFilter, directory: Path | None, as_json: bool, config_path: str) -> None:
     """List the most recent calls, newest last.
 
-    `toolgen audit show` takes the id of a line. Narrow terminals go without duration, rule and user; `--json` has every field.
+    `toolgen audit show` accepts the id of a line. Narrow terminals omit duration, rule and user; `--json` has every field.
     """
     with filled(directory, config_path) as index:
         rows = index.calls(wanted, limit=limit).rows[::-1]
         if as_json:
             print_json(rows)
         elif not rows:
-            click.echo("no call on record fits that", err=True)
+            click.echo("no recorded call matches", err=True)
         else:
             print_calls(rows, short_ids(index, rows), shown_zone())
 
 
 def short_ids(index: RecordIndex, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return ids of calls as short as they are unique in the index, eight digits at least."""
+    """Return ids of calls, shortened as long as they are unique in the index, to eight digits at least."""
     found = []
     for row in rows:
         call_id = str(row["call_id"])
@@ -103,7 +103,7 @@ def print_calls(rows: Sequence[Mapping[str, Any]], ids: Sequence[str], zone: Zon
     shown = {name: [name, *columns[name]] for name in widths}
     if any(told) and rest >= _LEAST_ARGUMENTS:
         widths["arguments"], shown["arguments"] = rest, ["arguments", *told]
-    elif any(told):  # behind each tool's name, in what is left of the line
+    elif any(told):  # after each tool's name, in the rest of the line
         widths["tool"] += max(0, rest + _GAP)
         shown["tool"] = [f"{tool}  {text}" for tool, text in zip(shown["tool"], ("arguments", *told), strict=True)]
     for number, cells in enumerate(zip(*shown.values(), strict=True)):

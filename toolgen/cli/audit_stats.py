@@ -1,4 +1,4 @@
-"""`toolgen audit stats`: number, endings and duration of calls, in figures and as a picture."""
+"""Command `toolgen audit stats`: number, outcomes and duration of calls, as tables and as a chart."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _MAX_LABEL_LENGTH = 40
     "--plot",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw it too: a PNG or SVG file, by its ending. Needs toolgen[plot].",
+    help="Also draw a chart: a PNG or SVG file, by its extension. Needs toolgen[plot].",
 )
 @filters
 @dir_option
 @as_json
 @config
 def stats(plot: Path | None, wanted: RecordFilter, directory: Path | None, as_json: bool, config_path: str) -> None:
-    """Count calls and their endings, with percentiles of how long they took, by tool and by principal."""
+    """Count calls by outcome, with percentiles of their durations, by tool and by principal."""
     if plot is not None and plot.suffix.lower() not in {".png", ".svg"}:
-        raise click.BadParameter("takes a file that ends with .png or .svg", param_hint="--plot")
+        raise click.BadParameter("must be a file that ends with .png or .svg", param_hint="--plot")
     with filled(directory, config_path) as index:
         found = stats_of(index.samples(wanted))
         if plot is not None:
@@ -77,13 +77,13 @@ def _step_label(micros: int) -> str:
 
 
 def _draw(found: Stats, path: Path) -> None:
-    """Calls by ending, and percentiles of their times, of the tools and principals with the most calls."""
+    """Draw the tools and principals with the most calls: calls by outcome, and percentiles of durations."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an extra
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise ConfigError(
-            "a picture needs matplotlib, which is not installed",
+            "a chart needs matplotlib, which is not installed",
             where="--plot",
             suggestion='install it with: pip install "toolgen[plot]"',
         ) from error
@@ -92,7 +92,7 @@ def _draw(found: Stats, path: Path) -> None:
     axes = figure.subplots(2, 2)
     for row, (title, groups) in enumerate((("tool", found.tools), ("principal", found.principals))):
         shown = groups[:_MAX_BARS][::-1]
-        # A dollar sign would begin mathematics.
+        # A dollar sign would start mathematics.
         names = [printable(group.name)[:_MAX_LABEL_LENGTH].replace("$", r"\$") or "(none)" for group in shown]
         places = range(len(shown))
         ending, times = axes[row]

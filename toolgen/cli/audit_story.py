@@ -1,4 +1,4 @@
-"""`toolgen audit show`: an entry, or a call as a reviewer tells it, a sentence for each entry that it left on record."""
+"""Command `toolgen audit show`: an entry, or a call with a sentence for each of its entries."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from toolgen.core.errors import AuditError
 __all__ = ["show", "story_of"]
 
 _MAX_DIGITS = 12
-_MAX_ENTRIES = 1000  # of one call
-_BEGINNING = re.compile("(?:call_)?([0-9a-f]{4,24})")  # of a call's id
+_MAX_ENTRIES = 1000  # maximum entries of one call
+_BEGINNING = re.compile("(?:call_)?([0-9a-f]{4,24})")  # digits of a call's id
 
 
 @click.command("show")
 @click.argument("which", metavar="ID|SEQ")
-@click.option("--stream", default="", help="Which stream, where several have an entry of this number.")
+@click.option("--stream", default="", help="Stream, if several have an entry of this number.")
 @tz_option
 @dir_option
 @as_json
 @config
 def show(which: str, stream: str, zone: Zone, directory: Path | None, as_json: bool, config_path: str) -> None:
-    """Show what became of the call ID, with every entry of it as it is in the log, or the entry with the number SEQ.
+    """Show the call ID with all of its entries in the log, or the entry with the number SEQ.
 
-    ID is that of `toolgen audit list`, or a whole one, or a part of it: its first digits, as many as it takes to name one call.
+    ID is that of `toolgen audit list`, a complete id, or its first digits, if they are unique.
     """
     with filled(directory, config_path) as index:
         call_id = "" if stream and which.isdigit() else _call_of(index, which)
         numbered = not call_id and which.isascii() and which.isdigit()
         if numbered and (len(which) > _MAX_DIGITS or not int(which)):
-            raise click.BadParameter(f"{which[:20]} is no number of an entry", param_hint="SEQ")
+            raise click.BadParameter(f"{which[:20]} is not a number of an entry", param_hint="SEQ")
         if numbered:
             entries = [_the_one(index.find(int(which), stream), int(which))]
         else:
@@ -64,7 +64,7 @@ def show(which: str, stream: str, zone: Zone, directory: Path | None, as_json: b
 
 
 def _call_of(index: RecordIndex, which: str) -> str:
-    """Return the id of the call that begins like this; "" if none does. Digits alone may be a number of an entry instead."""
+    """Return the id of the call with this prefix; "" if there is none. Digits alone may be a number of an entry instead."""
     digits = _BEGINNING.fullmatch(which)
     found = index.call_ids(f"call_{digits[1]}") if digits else []
     if len(found) > 1:
@@ -88,7 +88,7 @@ def _the_one(found: Sequence[FoundEntry], seq: int) -> dict[str, Any]:
     (one,) = found
     if not one.checked:
         click.echo(
-            f"toolgen: not held against the log: it is in {printable(one.log)}, and either that is another machine's, or the index "
+            f"toolgen: not compared with the log: it is in {printable(one.log)}, which is on another machine, or the index "
             "does not reach this entry",
             err=True,
         )
@@ -96,7 +96,7 @@ def _the_one(found: Sequence[FoundEntry], seq: int) -> dict[str, Any]:
 
 
 def story_of(entries: Sequence[Mapping[str, Any]], zone: Zone = UTC) -> Iterator[str]:
-    """A line for each entry of a call, oldest first: when, and what happened. Safe for a terminal."""
+    """Return a line for each entry of a call, oldest first: time and event. Safe for a terminal."""
     caller = next((entry.get("principal") for entry in entries if entry.get("event") == "intent"), None)
     for entry in entries:
         yield printable(f"{shown_time(entry.get('time', ''), zone)}  {_sentence(entry, caller)}")

@@ -1,4 +1,4 @@
-"""Times on the command line: moments (`30m`, `yesterday`), periods (`15:00-16:00`) and the zone that they are given and shown in."""
+"""Times on the command line: moments (`30m`, `yesterday`), periods (`15:00-16:00`) and the time zone for input and output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 Zone = tzinfo | None
-"""Time zone; None is that of the machine, with its summer time."""
+"""Time zone; None for that of the machine, with its summer time."""
 
 _AGE = re.compile(r"(\d{1,9})(s|m|h|d)\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -36,7 +36,7 @@ _PERIODS = "15:00-16:00, 'yesterday 15:00-16:00' or START..END"
 
 
 def moment(text: str, zone: Zone, clock: Clock) -> float | None:
-    """Return the seconds since the epoch of a moment, or None if the text is none. A time without a day is the last one that has been."""
+    """Return the seconds since the epoch of a moment, or None for an invalid text. A time without a day is the most recent one."""
     text = text.strip()
     if found := _AGE.match(text):
         return clock.now() - int(found[1]) * _SECONDS[found[2]]
@@ -50,7 +50,7 @@ def moment(text: str, zone: Zone, clock: Clock) -> float | None:
 
 
 def period(text: str, zone: Zone, clock: Clock) -> tuple[float, float] | None:
-    """Return beginning and end of a period, or None if the text is none. Hours without a day are the last ones that have begun."""
+    """Return start and end of a period, or None for an invalid text. Hours without a day are the most recent ones."""
     if ".." in text:
         ends = [moment(part, zone, clock) for part in text.split("..", 1)]
         return None if ends[0] is None or ends[1] is None or ends[1] <= ends[0] else (ends[0], ends[1])
@@ -67,7 +67,7 @@ def period(text: str, zone: Zone, clock: Clock) -> tuple[float, float] | None:
 
 
 def shown_time(recorded: object, zone: Zone) -> str:
-    """Return a time of the record (RFC 3339) in a zone, as `2026-01-31 15:00:00`; unchanged if it is none."""
+    """Return a recorded time (RFC 3339) in a zone, as `2026-01-31 15:00:00`; an invalid one unchanged."""
     try:
         given = datetime.fromisoformat(str(recorded))
         return given.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
@@ -76,7 +76,7 @@ def shown_time(recorded: object, zone: Zone) -> str:
 
 
 def zone_label(zone: Zone) -> str:
-    """Return what a column of times is called: UTC, local, or the place of the zone."""
+    """Return the title of a column of times: UTC, local, or the place of the zone."""
     return "local" if zone is None else str(zone).rpartition("/")[2]
 
 
@@ -114,9 +114,9 @@ def _zone(context: click.Context, parameter: click.Parameter, text: str) -> Zone
         return UTC if text.lower() == "utc" else None
     try:
         return ZoneInfo(text)
-    except (ValueError, OSError, LookupError):  # a name that is unknown, a path, a folder
+    except (ValueError, OSError, LookupError):  # unknown name, path, or folder
         raise click.BadParameter(
-            f"{text[:60]!r} is no time zone: it takes UTC, local or a name like Europe/Berlin",
+            f"{text[:60]!r} is not a time zone: use UTC, local or a name like Europe/Berlin",
             ctx=context,
             param=parameter,
         ) from None
@@ -127,7 +127,7 @@ def _micros(context: click.Context, parameter: click.Parameter, text: str | None
         return None
     found = moment(text, context.params.get("zone", UTC), SystemClock())
     if found is None:
-        raise click.BadParameter(f"is no moment like {_FORMS}", ctx=context, param=parameter)
+        raise click.BadParameter(f"is not a time like {_FORMS}", ctx=context, param=parameter)
     return round(found * 1e6)
 
 
@@ -136,7 +136,7 @@ def _between(context: click.Context, parameter: click.Parameter, text: str | Non
         return None
     found = period(text, context.params.get("zone", UTC), SystemClock())
     if found is None:
-        raise click.BadParameter(f"is no period like {_PERIODS}", ctx=context, param=parameter)
+        raise click.BadParameter(f"is not a period like {_PERIODS}", ctx=context, param=parameter)
     return round(found[0] * 1e6), round(found[1] * 1e6)
 
 
@@ -158,5 +158,5 @@ between_option = click.option(
     "--between",
     callback=_between,
     metavar="PERIOD",
-    help=f"Calls that began in a period, in place of --since and --until: {_PERIODS}.",
+    help=f"Calls that began in a period, instead of --since and --until: {_PERIODS}.",
 )

@@ -1,4 +1,4 @@
-"""`toolgen backup` and `toolgen restore`: the record and the state of a project."""
+"""Commands `toolgen backup` and `toolgen restore`: the audit log and the state of a project."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=Fals
 @_folder
 @config
 def command(folder: Path, config_path: str) -> None:
-    """Back up the record and the state into DIR, also while the gateway runs.
+    """Back up the audit log and the state into DIR, also while the gateway runs.
 
-    DIR is made, or empty. Private keys are named and not copied: keep them where you keep secrets.
+    DIR must be empty or missing. Private keys are listed but not copied: keep them with your other secrets.
     """
     settings = load_settings(config_path)
     kept, report = back_up(settings, folder)
     click.echo(f"{folder}: {_counted(kept)}, {len(kept.files)} files")
     for key in kept.keys:
-        click.echo(f"not in it: {settings.audit_dir / key.file}; keep this key apart from the backup")
+        click.echo(f"not in the backup: {settings.audit_dir / key.file}; keep this key separately")
     _say_where_redis_is(settings)
     _judge(report)
 
@@ -36,22 +36,24 @@ def command(folder: Path, config_path: str) -> None:
 @_folder
 @config
 def restore_command(folder: Path, config_path: str) -> None:
-    """Restore the backup in DIR to where the project keeps its record and state, and verify it.
+    """Restore the backup in DIR to the project's audit log and state, and verify it.
 
-    Nothing may be there yet but private keys, or a record that goes on from that of the backup: it is kept. No gateway may run. Calls that
-    the record shows as carried out or closed do not wait again.
+    The destination must be empty, except for private keys, or an audit log that continues that of the backup: it is kept. No gateway may
+    run. Calls that the log shows as executed or closed do not wait again.
     """
     settings = load_settings(config_path)
     restored = restore(settings, folder)
     kept, report = restored.kept, restored.report
     if restored.record_in_place:
-        click.echo(f"restored from {kept.time}: the state; the record in place goes on from the backup and is kept")
+        click.echo(
+            f"restored from {kept.time}: the state; the existing audit log continues that of the backup and is kept"
+        )
     else:
         click.echo(f"restored from {kept.time}: {_counted(kept)}")
     if restored.ended_calls:
-        click.echo(f"{restored.ended_calls} calls that waited in the backup are over, as the record shows")
+        click.echo(f"{restored.ended_calls} calls that waited in the backup are over, as the audit log shows")
     for name in restored.missing_keys:
-        click.echo(f"to be put there before the gateway starts: {settings.audit_dir / name}", err=True)
+        click.echo(f"put this key there before the gateway starts: {settings.audit_dir / name}", err=True)
     _say_where_redis_is(settings)
     _judge(report)
 

@@ -1,4 +1,4 @@
-"""`toolgen build`: descriptions in, generated/ out."""
+"""Command `toolgen build`: it reads descriptions and writes generated/."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Job(Struct, frozen=True, kw_only=True):
     removed.
 
     `own`: the target is the project's generated/, in which broken files are repaired. `asked`: the user named the formats. `partial`: a
-    source beyond a limit is built too. `policies` are the project's.
+    source that exceeds a limit is built too. `policies` are the project's.
     """
 
     sources: Mapping[str, SourceSettings]
@@ -77,18 +77,19 @@ class _Job(Struct, frozen=True, kw_only=True):
     policies: Path | None = None
 
     def written(self, manifest: Manifest) -> tuple[str, ...]:
-        """The formats that a manifest is written in. No model takes thousands of tools at once, and a file of them would serve nobody."""
+        """Return the formats that a manifest is written in. No model accepts thousands of tools at once, so large catalogs have no such
+        files."""
         return self.formats if self.asked or len(manifest.tools) <= MAX_WRITTEN else ()
 
 
 @click.command()
 @click.argument("specs", nargs=-1, metavar="[SPEC]...")
-@click.option("-o", "--output", metavar="DIR", help="Where to write; generated/ by default.")
+@click.option("-o", "--output", metavar="DIR", help="Output folder; default: generated/.")
 @click.option(
     "--check",
     "only_check",
     is_flag=True,
-    help="Write and fetch nothing; exit 1 when the files are not what they should be.",
+    help="Write and fetch nothing; exit 1 if the files are not up to date.",
 )
 @click.option("--update-pins", "accept", is_flag=True, help=f"Accept remote descriptions that changed, into {LOCK}.")
 @click.option(
@@ -102,10 +103,10 @@ class _Job(Struct, frozen=True, kw_only=True):
 @click.option(
     "--rename",
     is_flag=True,
-    help=f"Name all tools afresh, whatever {LOCK} has, and list what that changes for policies.",
+    help=f"Assign all tool names again, without those in {LOCK}, and list the effects on policies.",
 )
-@click.option("--strict", is_flag=True, help="Exit 1 when any operation could not become a tool.")
-@click.option("--partial", is_flag=True, help="Build what there is of a source that is beyond a limit.")
+@click.option("--strict", is_flag=True, help="Exit 1 if any operation did not become a tool.")
+@click.option("--partial", is_flag=True, help="Build a part of a source that exceeds a limit.")
 @as_json
 @config
 def command(
@@ -122,17 +123,16 @@ def command(
 ) -> None:
     """Build tools from descriptions.
 
-    Without SPEC, builds the sources of toolgen.yaml. With SPECs (OpenAPI documents, GraphQL schemas, database URLs) no project is needed.
-    A description behind a URL is pinned when it is first fetched; once it says something else, the build says what, and is refused.
-    --check compares with generated/, and with toolgen.lock where a clone has no generated/. An error costs one operation its tool.
-    Exits 1 when a source has errors and no tool, and with --strict when there is any error.
-    A source of which a limit costs more than 0.2 % of the operations their tools is not built, unless --partial.
-    Tools of a project keep the names that toolgen.lock has, unless --rename.
+    Without SPEC, builds the sources of toolgen.yaml. With SPECs (OpenAPI documents, GraphQL schemas, database URLs) no project is needed. A
+    description behind a URL is pinned when it is first fetched; if it changes later, the build lists the changes and fails. --check
+    compares with generated/, and with toolgen.lock if a clone has no generated/. An error costs one operation its tool. Exits 1 if a source
+    has errors and no tool, and with --strict for any error. A source that loses more than 0.2 % of its operations to a limit is not built,
+    unless --partial. Tools of a project keep their names in toolgen.lock, unless --rename.
     """
     if only_check and rename:
         raise click.UsageError("--check changes nothing, so it cannot rename tools")
     if specs and rename:
-        raise click.UsageError("--rename is for projects: tools of bare descriptions are named afresh by each build")
+        raise click.UsageError("--rename is for projects: without a project, each build assigns names again")
     if only_check and accept:
         raise click.UsageError("--check changes nothing, so it cannot update pins")
     job = msgspec.structs.replace(_job(specs, output, formats, config_path), partial=partial)
@@ -140,7 +140,7 @@ def command(
         steps = len(job.sources) + sum(is_networked(source.config) for source in job.sources.values()) + 1
         began = stack.enter_context(progress(steps))
         summary, unlisted = (_checked(job, began), ()) if only_check else _built(job, accept, began, stack, rename)
-        freeze_objects()  # the process ends soon: what is left of the build need not be looked through
+        freeze_objects()  # the process ends soon, so the garbage collector need not search the build
     if as_json:
         print_json(to_dict(summary))
     else:
@@ -152,13 +152,14 @@ def command(
     if only_check and summary.changed:
         place = LOCK if (names := ", ".join(summary.changed)) == LOCK else f"{shown(job.target)}/"
         click.echo(
-            f"toolgen: {place} is not what these descriptions build" + (f": {names}" if place != LOCK else ""), err=True
+            f"toolgen: {place} differs from a build of these descriptions" + (f": {names}" if place != LOCK else ""),
+            err=True,
         )
         sys.exit(1)
 
 
 def build_project(config_path: str) -> bool:
-    """Builds a project as `toolgen build` does, and says on standard error what is wrong; whether nothing is."""
+    """Build a project like `toolgen build`, with errors on standard error; return True without errors."""
     job = _job((), None, (), config_path)
     with uncollected(), ExitStack() as stack:
         summary, unlisted = _built(job, False, stack.enter_context(progress(2 * len(job.sources) + 1)), stack)
@@ -167,7 +168,7 @@ def build_project(config_path: str) -> bool:
 
 
 def _keep_vectors(config_path: str, target: Path) -> None:
-    """Compute what searching by meaning needs of the tools that were built, where the project asks for it."""
+    """Compute the data of the search by meaning for the built tools, if the project uses it."""
     settings = load_settings(config_path)
     manifest = _manifest_in(target) if settings.search == "hybrid" else None
     if manifest is None:
@@ -178,16 +179,18 @@ def _keep_vectors(config_path: str, target: Path) -> None:
         with portion() as step:
             new = keep_vectors(settings, list(manifest.tools.values()), step)
     except ConfigError as error:
-        click.echo(f"warning: {error}; the tools are built, and no gateway can search them so", err=True)
+        click.echo(f"warning: {error}; the tools are built, but cannot be searched by meaning", err=True)
         return
     if new:
         click.echo(f"computed the search vectors of {new} tools", err=True)
 
 
 def _complain(summary: Summary, unlisted: tuple[DescriptionError, ...], *, strict: bool) -> bool:
-    """Says which sources have no tools, and why; whether there is anything to say."""
+    """Print the sources without tools, and the reasons; return True if there are any."""
     for error in unlisted:
-        click.echo(f"toolgen: {error.where}: {error.message}; it has no tools until a build can list them", err=True)
+        click.echo(
+            f"toolgen: {error.where}: {error.message}; it has no tools until a build can read its list", err=True
+        )
     failed = failures(summary, strict=strict)
     for failure in failed:
         click.echo(f"toolgen: {failure}", err=True)
@@ -224,8 +227,8 @@ def _job(specs: tuple[str, ...], output: str | None, formats: tuple[str, ...], c
 
 
 def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
-    """The whole work, and no record believed: this is what a reviewer relies on. Remote descriptions are their pinned copies."""
-    # Imported when there is something to build: with what it needs in turn it costs more than finding that nothing changed.
+    """Build everything without trusting cached results: reviewers rely on this. Remote descriptions are their pinned copies."""
+    # Imported only if something is built: the import is slower than finding that nothing changed.
     from toolgen.generator.build import build_sources  # noqa: PLC0415
     from toolgen.generator.emit.diff import compare  # noqa: PLC0415
 
@@ -235,11 +238,11 @@ def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
     formats = job.written(built.manifest)
     pins = read_pins(job.root)
     known = pins.tools
-    # New projects leave generated/ out of version control: a clone has toolgen.lock alone, which has the digest of each tool.
+    # New projects exclude generated/ from version control: a clone has only toolgen.lock, with the digest of each tool.
     locked = job.own and bool(known) and not has_files(job.target)
     changed = [] if locked else check(job.target, render_all(built.manifest, formats))
     if locked:
-        click.echo(f"{shown(job.target)}/ is not there: the tools are compared with {LOCK}", err=True)
+        click.echo(f"{shown(job.target)}/ does not exist: the tools are compared with {LOCK}", err=True)
     old = _manifest_in(job.target) if MANIFEST in changed else None
     difference = None if old is None else compare(old, built.manifest)
     given = {name: names for name, names in built.names.items() if names or name in known}  # the lock has no empty ones
@@ -249,7 +252,7 @@ def _checked(job: _Job, began: Callable[[str], None]) -> Summary:
 
 
 def _manifest_in(target: Path) -> Manifest | None:
-    """The manifest that a build would replace; `None` when there is none that can be compared."""
+    """Return the manifest that a build would replace; None if there is none that can be compared."""
     path = target / MANIFEST
     try:
         return load_manifest(path.read_bytes(), where=str(path))
@@ -258,7 +261,7 @@ def _manifest_in(target: Path) -> Manifest | None:
 
 
 def _context_pins(known: Pins, built: Built, unlisted: Container[str] = ()) -> Mapping[str, Mapping[str, str]]:
-    """The digests of prompts and resources by source; those of sources that were not listed stay as they are."""
+    """Return the digests of prompts and resources by source; those of sources that were not listed are unchanged."""
     found: dict[str, dict[str, str]] = {}
     for prompt in built.manifest.prompts.values():
         found.setdefault(prompt.source, {})[f"{PROMPT}{prompt.name}"] = prompt.digest
@@ -268,7 +271,7 @@ def _context_pins(known: Pins, built: Built, unlisted: Container[str] = ()) -> M
 
 
 def _built_tools_in(target: Path) -> dict[str, BuiltTool]:
-    """The tools that the last build wrote."""
+    """Return the tools that the last build wrote."""
     try:
         return built_tools((target / MANIFEST).read_bytes())
     except OSError:
@@ -329,7 +332,7 @@ def _built(
 
 
 def _key(options: dict[str, object], sources: Container[str], names: Mapping[str, Assignments]) -> str:
-    """Stands for all that goes into a build but its files: what toolgen.lock says of its tools is among it."""
+    """Return a key of all inputs of a build except its files, including the tool entries of toolgen.lock."""
     said = {name: msgspec.to_builtins(dict(given)) for name, given in names.items() if name in sources}
     return build_record.build_key({**options, "names": said})
 
@@ -340,7 +343,7 @@ def _print_renames(job: _Job, old: Mapping[str, Assignments], new: Mapping[str, 
 
 
 def _credentials(job: _Job) -> Mapping[str, Container[str]]:
-    """By source of a project, what it has credentials for."""
+    """Return the configured credentials of a project, by source."""
     if not job.prunes:
         return {}
     return {name: set(with_headers({}, source.auth)[1]) for name, source in job.sources.items()}
@@ -373,9 +376,9 @@ def _pin(
 ) -> None:
     """Write toolgen.lock.
 
-    After everything could be built, so that nothing is accepted that cannot be; before it is written, because it is what it rests on.
+    It is written after everything was built, so that a failed build accepts nothing, and before the output, which depends on it.
 
-    What a description no longer refers to is no longer pinned. `names` are those of the sources' tools; others stay.
+    Documents that are not referenced any more are removed. `names` are those of the sources' tools; others stay.
     """
     known = read_pins(job.root)
     descriptions = {} if job.prunes else dict(known.descriptions)

@@ -64,7 +64,7 @@ PINNED_NOW = "pinned now"
 
 
 class ServerListing(Struct, frozen=True, kw_only=True):
-    """Seconds that a server took to list its tools, and the changes since they were pinned, in a few words."""
+    """Seconds that a server needed to list its tools, and a short text about the changes since they were pinned."""
 
     seconds: float
     since_pin: str
@@ -75,13 +75,13 @@ def changed_since(old: Pin, new: Pin) -> str:
     try:
         before, after = _digests(old), _digests(new)
     except (OSError, msgspec.DecodeError, RecursionError, CanonicalError):
-        return "other than pinned"
+        return "different from the pinned version"
     counts = {
         "changed": sum(before[name] != after[name] for name in before.keys() & after.keys()),
         "new": len(after.keys() - before.keys()),
         "gone": len(before.keys() - after.keys()),
     }
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "what it says of itself changed"
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "its own description changed"
 
 
 def _digests(pin: Pin) -> dict[str, dict[str, str]]:
@@ -95,9 +95,9 @@ _COLUMNS = ("source", "operations", "tools", "skipped", "problems", "tokens", "s
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """Outcome of a build. `difference` is what a check found the manifest to lack; `seconds` is all the time it took.
+    """Result of a build. `difference` is the difference of the manifest found by a check; `seconds` is the total time.
 
-    `remarks` are what a person should know about the tools in each format that was written.
+    `remarks` are notes for a person about the tools in each written format.
     """
 
     digest: str
@@ -119,16 +119,18 @@ def summarize(
     credentials: Mapping[str, Container[str]] = MappingProxyType({}),
     listed: Iterable[Tool] | None = None,
 ) -> Summary:
-    """The summary of a build; `started` is `perf_counter()` at its beginning, `asked` are the MCP servers that were.
+    """Return the summary of a build; `started` is `perf_counter()` at its beginning, `asked` are the MCP servers that answered.
 
-    `credentials` are the keys of `auth:` by source, of a project: nobody gives any to a bare description. `listed` are the tools in their
-    listed form, where they have been made.
+    `credentials` are the keys of `auth:` by source of a project; without a project there are none. `listed` are the tools in their listed
+    form, if they exist already.
     """
     manifest = built.manifest
     said = {name: said for name in formats if (said := remarks(name, manifest.tools.values()))}
     if not formats:
         count = len(manifest.tools)
-        said["formats"] = (f"no model takes {count:,} tools at once, so none was written; --format writes one",)
+        said["formats"] = (
+            f"no model accepts {count:,} tools at once, so these files were not written; --format writes one",
+        )
     if told := _calls(manifest, credentials):
         said["calls"] = told
     if carried := tuple(map(str, credential_arguments(manifest))):
@@ -165,7 +167,7 @@ def summarize(
 
 
 def _calls(manifest: Manifest, credentials: Mapping[str, Container[str]]) -> tuple[str, ...]:
-    """Number of tools to which no call could succeed, and their names: ever, or for want of a credential."""
+    """Return the number of tools that can be called, and the names of those that cannot: never, or because a credential is missing."""
     never = [problem for problem in manifest.problems if problem.code == "uncallable"]
     said = []
     if never:
@@ -185,7 +187,7 @@ def _calls(manifest: Manifest, credentials: Mapping[str, Container[str]]) -> tup
 def summarize_unchanged(
     last: BuildRecord, started: float, asked: Mapping[str, ServerListing] = MappingProxyType({})
 ) -> Summary:
-    """The summary of a build that would do what the last one did: nothing was read, in no seconds."""
+    """Return the summary of a build without changes: nothing was read, in no time."""
     return Summary(
         digest=last.digest,
         rows=_with_asked([msgspec.structs.replace(row, seconds=0.0) for row in last.rows], asked),
@@ -197,9 +199,9 @@ def summarize_unchanged(
 
 
 def with_changes(summary: Summary, before: Mapping[str, BuiltTool], manifest: Manifest, *, kept: bool) -> Summary:
-    """The summary with up to three remarks on what became of the tools of the last build: what changed, what was renamed, what is gone.
+    """Return the summary with up to three remarks about the tools of the last build: changed, renamed and removed ones.
 
-    A description that was cut says nothing of what it lost. `kept`: toolgen.lock keeps the names of tools that are gone.
+    A truncated description says nothing about what is missing. `kept`: toolgen.lock keeps the names of removed tools.
     """
     if not before:
         return summary
@@ -236,12 +238,12 @@ def _tools(names: Sized) -> str:
 
 
 def with_names(summary: Summary, said: Sequence[str]) -> Summary:
-    """The summary with remarks on operations that their description calls otherwise."""
+    """Return the summary with remarks on operations that were renamed in their description."""
     return replace(summary, remarks={**summary.remarks, "names": tuple(said)}) if said else summary
 
 
 def to_dict(summary: Summary) -> dict[str, object]:
-    """The JSON form of `toolgen build --json`."""
+    """Return the JSON form for `toolgen build --json`."""
     form: dict[str, object] = {
         "digest": summary.digest,
         "sources": msgspec.to_builtins(summary.rows),
@@ -254,14 +256,14 @@ def to_dict(summary: Summary) -> dict[str, object]:
 
 
 def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
-    """The summary for people."""
+    """Print the summary for people."""
     print_table(_COLUMNS, [_cells(row) for row in summary.rows])
     for row in summary.rows:
         if row.server:
             took = f"{row.tools} tools, {row.tokens:,} tokens, {row.seconds:.2f} s"
             click.echo(f"{row.source} is {printable(row.server)}: {took}, {row.since_pin or NOT_ASKED}")
         if row.context:
-            click.echo(f"{row.source} has {row.context} prompts and resources besides")
+            click.echo(f"{row.source} also has {row.context} prompts and resources")
     for line in problem_lines(summary.problems, f"problems, all in {MANIFEST}"):
         click.echo(line)
     said = [_note(remark, name) for name, several in summary.remarks.items() for remark in several]
@@ -280,31 +282,31 @@ def print_summary(summary: Summary, target: Path, only_check: bool) -> None:
 
 
 def _note(remark: str, name: str) -> str:
-    """A remark with its name behind its first line: what follows may be lines to copy."""
+    """Return a remark with its name after its first line: the following lines may be commands to copy."""
     first, line_break, rest = remark.partition("\n")
     return f"note: {first} [{name}]{line_break}{rest}"
 
 
 def failures(summary: Summary, *, strict: bool) -> list[str]:
-    """Why a build has failed: a source with errors and without a tool, or, if `strict`, with any error."""
+    """Return the reasons for a failed build: a source with errors and without a tool, or, if `strict`, any error."""
     errors = Counter(problem.source for problem in summary.problems if problem.level == "error")
     said = []
     for row in summary.rows:
         if errors[row.source] and not row.tools and not row.context:
             said.append(f"{row.source}: no operation became a tool ({errors[row.source]} errors)")
         elif errors[row.source] and strict:
-            said.append(f"{row.source}: {errors[row.source]} errors, and --strict takes none")
+            said.append(f"{row.source}: {errors[row.source]} errors, and --strict allows none")
     return said
 
 
 def shown(target: Path) -> Path:
-    """A path as a person in this folder would write it."""
+    """Return a path as a person in this folder would write it."""
     absolute, here = target.resolve(), Path.cwd()
     return absolute.relative_to(here) if absolute.is_relative_to(here) else target
 
 
 def _server(info: SourceInfo) -> str:
-    """An MCP server's name and version; "" for any other source."""
+    """Return an MCP server's name and version; "" for any other source."""
     return f"{info.title} {info.version}".strip() if CONNECTORS[info.kind].lists_tools else ""
 
 

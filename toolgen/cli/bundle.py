@@ -1,4 +1,4 @@
-"""Bundle of a gateway for Claude Desktop (MCPB, manifest 0.4): a file that is installed with a double click, on any machine."""
+"""Bundle of a gateway for Claude Desktop (MCPB, manifest 0.4): a file that a double click installs on any machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["bundle_of"]
 
 _LAUNCHER: Final = "/".join(("server", "main.py"))
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
-"""Of every file in a bundle, so that the same project makes the same bytes."""
+"""Time of all files in a bundle, so that the same project gives the same bytes."""
 _SPECIAL = re.compile(r"[^a-z0-9]+")
 _EXTRA = re.compile(r";\s*(.*\band\s+)?extra\s*==\s*['\"]([a-z0-9-]+)['\"]\s*\Z")
 _REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+")
@@ -61,7 +61,7 @@ def bundle_of(settings: Settings, principal: str, client: str) -> bytes:
 
 
 def _package() -> Iterator[tuple[str, bytes]]:
-    """Yield the files of toolgen, and the metadata that says which version it is."""
+    """Yield the files of toolgen, and the metadata with its version."""
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*")):
         if path.is_file() and not path.is_symlink() and _LEFT_OUT.isdisjoint(path.relative_to(root).parts):
@@ -72,7 +72,7 @@ def _package() -> Iterator[tuple[str, bytes]]:
 
 
 def _pyproject(name: str) -> str:
-    """The project file from which uv installs what toolgen needs: what it always does, and those extras that are installed here."""
+    """Return the project file from which uv installs the dependencies of toolgen, and those of the installed extras."""
     found = sorted({*_dependencies()})
     listed = "".join(f"  {json.dumps(one)},\n" for one in found)
     return (

@@ -1,4 +1,4 @@
-"""Files of a project that a bundle needs, and what of a project would not work, or not be safe, on another machine."""
+"""Files of a project for a bundle, and the parts of a project that would fail or be unsafe on another machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["bundled_files", "databases_of", "variables_of"]
 
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _HERE_ALONE = {
-    "literal": "is written out; a bundle would carry it",
+    "literal": "is written in plain text; a bundle would contain it",
     "file": "is in a file of this machine",
     "keyring": "is in the keyring of this machine",
 }
@@ -49,11 +49,11 @@ def bundled_files(settings: Settings) -> list[tuple[str, Path]]:
             continue
         place = path.resolve()
         if path.is_symlink() or not place.is_relative_to(root):
-            raise ConfigError("is not in the project's folder, so a bundle cannot have it", where=str(path))
+            raise ConfigError("is not in the project's folder, so a bundle cannot contain it", where=str(path))
         size += place.stat().st_size
         found[place.relative_to(root).as_posix()] = place
     if len(found) > _MAX_FILES or size > _MAX_SIZE:
-        raise ConfigError(f"more than {_MAX_FILES} files or {_MAX_SIZE} bytes are no bundle", where=str(root))
+        raise ConfigError(f"a bundle has at most {_MAX_FILES} files and {_MAX_SIZE} bytes", where=str(root))
     return sorted(found.items())
 
 
@@ -72,7 +72,7 @@ def _files_of(config: SourceConfig, root: Path) -> Iterator[Path]:
     if config.command:
         for word in config.command:
             if PurePosixPath(word).is_absolute() or PureWindowsPath(word).is_absolute():
-                raise ConfigError(f"sources.{config.name}: the command has a path of this machine: {word}")
+                raise ConfigError(f"sources.{config.name}: the command contains a path of this machine: {word}")
             if (root / word).is_file():
                 yield root / word
         return
@@ -97,7 +97,7 @@ def _files_of(config: SourceConfig, root: Path) -> Iterator[Path]:
 
 
 def _below(folder: Path) -> list[Path]:
-    """The files below a folder, or the file itself; without hidden ones and those of Python's cache."""
+    """Yield the files below a folder, or the file itself; without hidden files and Python's caches."""
     if folder.is_file():
         return [folder]
     found = sorted(folder.rglob("*")) if folder.is_dir() else []
@@ -114,7 +114,7 @@ def _check_secrets(source: SourceSettings) -> None:
         if (reason := _HERE_ALONE.get(reference.provider)) is not None:
             raise ConfigError(
                 f"sources.{source.config.name}: the secret {where} {reason}",
-                suggestion="write ${env:NAME}: who installs the bundle is asked for it",
+                suggestion="write ${env:NAME}: the person who installs the bundle is asked for it",
             )
 
 
@@ -124,7 +124,7 @@ def _references(source: SourceSettings) -> Iterator[tuple[str, SecretReference]]
             if isinstance(one, SecretReference) and not (name in _PLAIN and one.provider == "literal"):
                 yield f"{scheme}.{name}" if isinstance(value, Mapping) else scheme, one
     for name, one in source.environment.items():
-        if one.provider != "literal":  # a plain variable, which a build warns of if it looks like a secret
+        if one.provider != "literal":  # a plain variable; the build warns if it looks like a secret
             yield name, one
 
 
@@ -133,7 +133,7 @@ def _check_text(path: Path, root: Path) -> None:
     for number, line in enumerate(text.splitlines(), 1):
         if str(root) in line or str(Path.home()) in line:
             raise ConfigError(
-                "has a path of this machine, which another one does not have",
+                "contains a path of this machine, which other machines do not have",
                 where=f"{path.name}:{number}",
                 suggestion="write paths below the project's folder",
             )

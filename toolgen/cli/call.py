@@ -37,7 +37,7 @@ _LOOK_S = 0.25
 @click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
 @caller
-@click.option("--account", metavar="NAME", default="", help="Which of the caller's accounts at the system to use.")
+@click.option("--account", metavar="NAME", default="", help="Name of the caller's account at the system.")
 @click.option(
     "--wait",
     type=click.FloatRange(0, 3600),
@@ -45,7 +45,7 @@ _LOOK_S = 0.25
     metavar="SECONDS",
     help="How long to wait for the end of a call that waits for a person, for an account, or for a device.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be sent, secrets masked, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the request with masked secrets, and send nothing.")
 @as_json
 @config
 def command(
@@ -59,7 +59,7 @@ def command(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """Call TOOL. NAME=VALUE arguments take the types of the tool's schema; a name given twice makes a list."""
+    """Call TOOL. NAME=VALUE arguments take the types of the tool's schema; a repeated name makes a list."""
     gateway = Gateway.load(config_path)
     arguments = read_arguments(gateway, tool, given, pairs)
     who = caller.principal(gateway)
@@ -83,7 +83,7 @@ def command(
 
 
 def read_arguments(gateway: Project, tool: str, given: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """The arguments of a command: those of `--args`, and NAME=VALUE typed by the tool's schema."""
+    """Return the arguments of a command: those of `--args`, and NAME=VALUE typed by the tool's schema."""
     whole, values = json_object(given, "--args"), _values(pairs)
     known = gateway.manifest.tools.get(tool)
     schema: Schema = known.input_schema if known else {"type": "object", "additionalProperties": True}
@@ -147,7 +147,7 @@ def _values(pairs: tuple[str, ...]) -> dict[str, list[str]]:
     for pair in pairs:
         name, separator, value = pair.partition("=")
         if not separator or not name:
-            raise click.BadParameter(f"'{pair}' is not like name=value", param_hint="NAME=VALUE")
+            raise click.BadParameter(f"'{pair}' is not of the form name=value", param_hint="NAME=VALUE")
         values.setdefault(name, []).append(value)
     return values
 
@@ -159,7 +159,7 @@ def _typed(schema: Schema, values: dict[str, list[str]]) -> JsonObject:
         for name, texts in values.items()
         if len(texts) > 1 or _takes_list(properties.get(name, {}), texts[0])
     }
-    # Here a text is all a person can type, so it is parsed as the gateway would repair it; what the schema does not know goes as it is.
+    # Only text can be typed here, so it is parsed as the gateway would repair it; values without a schema are sent unchanged.
     single = {name: texts[0] for name, texts in values.items() if name not in lists}
     return {**single, **repair({**schema, "additionalProperties": True}, single).arguments, **lists}
 

@@ -19,7 +19,7 @@ __all__ = ["CommandCaller", "caller"]
 
 
 class CommandCaller(Struct, frozen=True, kw_only=True):
-    """Caller that a command acts as, as its options say it."""
+    """Caller that a command acts as, by its options."""
 
     name: str | None
     user: str | None
@@ -27,20 +27,20 @@ class CommandCaller(Struct, frozen=True, kw_only=True):
     user_claims: Mapping[str, Any]
 
     def principal(self, gateway: Project) -> Principal:
-        """The principal that is meant. Raises `ConfigError` when there is none, or more than one could be."""
+        """Return the selected principal. Raises `ConfigError` if there is none, or more than one could be meant."""
         name = default_principal(gateway.callers.principals, self.name)
         if self.user_claims and self.user is None:
             raise click.UsageError("--user-claims goes with --on-behalf-of")
         return gateway.callers.named(name, self.user, claims=self.claims, user_claims=self.user_claims)
 
     def by_now(self, gateway: Administration) -> Principal:
-        """The principal that is meant, with the roles that it was given for some time: for commands that do not open the gateway."""
+        """Return the selected principal with its temporary roles: for commands that do not open the gateway."""
         asyncio.run(gateway.role_grants.look())
         return self.principal(gateway)
 
 
 def caller(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--as` and `--on-behalf-of`, each with claims for users of an issuer; the command is given a `CommandCaller`."""
+    """Add `--as` and `--on-behalf-of`, each with claims for users of an issuer; the command gets a `CommandCaller`."""
 
     @functools.wraps(function)
     def with_caller(
@@ -65,11 +65,11 @@ def caller(function: Callable[..., Any]) -> Callable[..., Any]:
             "principal",
             type=PRINCIPAL_NAME,
             metavar="PRINCIPAL",
-            help="Who calls; staff:ann is a user of an issuer.",
+            help="Principal that calls; staff:ann is a user of an issuer.",
         ),
-        click.option("--claims", metavar="JSON|@FILE|-", help="The claims of that user's token."),
-        click.option("--on-behalf-of", metavar="PRINCIPAL", help="On whose behalf the call is made."),
-        click.option("--user-claims", metavar="JSON|@FILE|-", help="The claims of the token of whom it acts for."),
+        click.option("--claims", metavar="JSON|@FILE|-", help="Claims of that user's token."),
+        click.option("--on-behalf-of", metavar="PRINCIPAL", help="User that the principal acts for."),
+        click.option("--user-claims", metavar="JSON|@FILE|-", help="Claims of the token of the user that it acts for."),
     )
     for option in reversed(options):
         with_caller = option(with_caller)

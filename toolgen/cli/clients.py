@@ -1,4 +1,4 @@
-"""MCP clients: where each keeps its servers, in which form, and how it refers to a key or another secret without holding it."""
+"""MCP clients: the location and format of their server settings, and their notation for secrets that are stored elsewhere."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from toolgen.core.errors import ConfigError
 
 __all__ = ["CLIENTS", "McpClientConfig", "Server", "contains", "edited"]
 
-_PASTE = "paste what --print shows"
+_PASTE = "paste the output of --print"
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """Server to install: a command with the variables it needs, or the URL of a gateway, whose key is in the variable `key`."""
+    """Server to install: a command with its variables, or the URL of a gateway, whose key is in the variable `key`."""
 
     command: Sequence[str] = ()
     variables: Sequence[str] = ()
@@ -32,7 +32,7 @@ class Server(Struct, frozen=True, kw_only=True):
 
 class McpClientConfig(Struct, frozen=True, kw_only=True):
     """Configuration of an MCP client. `path` finds its file, `section` is the key of its servers, `reference` is how it writes a variable,
-    "" if it cannot. `form` makes an entry. `note` is for the person who installs."""
+    "" if it cannot. `form` makes an entry. `note` is for the user who installs."""
 
     title: str
     path: Callable[[], Path]
@@ -46,9 +46,9 @@ class McpClientConfig(Struct, frozen=True, kw_only=True):
 
 
 def edited(client: McpClientConfig, text: str, name: str, server: Server | None, where: str) -> str:
-    """The text of a client's file with an entry of this name, or without one where `server` is None; all else in it stays.
+    """Return the text of a client's file with an entry of this name, or without one if `server` is None; the rest is unchanged.
 
-    Raises `ConfigError` for a file that cannot be read as what it should be.
+    Raises `ConfigError` for an invalid file.
     """
     entry = None if server is None else client.form(client, server)
     if client.section == "mcp_servers":
@@ -67,12 +67,12 @@ def contains(client: McpClientConfig, text: str, name: str) -> bool:
 
 
 def _edited_json(client: McpClientConfig, text: str, name: str, entry: dict[str, Any] | None, where: str) -> str:
-    """JSON as text, so that comments, order and indentation stay. What came of it is read again before it is believed."""
+    """Edit JSON as text, so that comments, order and indentation stay. The result is parsed again and checked."""
     text = text if text.strip() else "{}\n"
     before = _object(text, where)
     servers = before.get(client.section)
     if not isinstance(servers, dict | None):
-        raise ConfigError(f"{client.section} in it is no object", where=where, suggestion=_PASTE)
+        raise ConfigError(f"{client.section} in it is not an object", where=where, suggestion=_PASTE)
     if entry is None and not servers:
         return text
     result = text if servers is not None else put(text, [client.section], {})
@@ -80,7 +80,7 @@ def _edited_json(client: McpClientConfig, text: str, name: str, entry: dict[str,
     for index in reversed([at for at, one in enumerate(inputs or []) if _is_ours(one, name)]):
         result = removed(result, ["inputs", index])
     if entry is not None and client.section == "servers" and "url" in entry:
-        # VS Code asks for a key once and keeps it in its secret storage, where an entry refers to an input.
+        # VS Code asks for a key once and stores it as a secret; an entry refers to it by an input.
         entry = {**entry, "headers": {"Authorization": f"Bearer ${{input:{name}-key}}"}}
         result = result if isinstance(inputs, list) else put(result, ["inputs"], [])
         asked = {"type": "promptString", "id": f"{name}-key", "description": "API key of toolgen", "password": True}
@@ -94,9 +94,9 @@ def _object(text: str, where: str) -> dict[str, Any]:
     try:
         whole = loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError("is no JSON, so nothing was changed", where=where, suggestion=_PASTE) from error
+        raise ConfigError("is not JSON, so nothing was changed", where=where, suggestion=_PASTE) from error
     if not isinstance(whole, dict):
-        raise ConfigError("is no JSON object, so nothing was changed", where=where, suggestion=_PASTE)
+        raise ConfigError("is not a JSON object, so nothing was changed", where=where, suggestion=_PASTE)
     return whole
 
 
@@ -113,7 +113,7 @@ def _proved(
     entry: Mapping[str, Any] | None,
     where: str,
 ) -> str:
-    """The result, if all that changed is the entry. Raises `ConfigError`."""
+    """Return the result if only the entry changed. Raises `ConfigError`."""
     there = (after.get(client.section) or {}).get(name)
     if _without(client, after, name) != _without(client, before, name) or there != entry:
         raise ConfigError(
@@ -123,11 +123,11 @@ def _proved(
 
 
 def _edited_toml(client: McpClientConfig, text: str, name: str, entry: Mapping[str, Any] | None, where: str) -> str:
-    """TOML as text, as above: our table goes and comes at the end."""
+    """Edit TOML as text, in the same way: the table of the gateway is added and removed at the end."""
     try:
         before = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError("is no TOML, so nothing was changed", where=where, suggestion=_PASTE) from error
+        raise ConfigError("is not TOML, so nothing was changed", where=where, suggestion=_PASTE) from error
     kept, skipping, line_end = [], False, "\r\n" if "\r\n" in text else "\n"
     ours = re.compile(rf"\s*\[\s*mcp_servers\s*\.\s*\"?{re.escape(name)}\"?\s*(?:\.[^\]]*)?\]")
     for line in text.splitlines(keepends=True):
@@ -156,7 +156,7 @@ def _without(client: McpClientConfig, whole: Mapping[str, Any], name: str) -> di
 
 
 def _plain(client: McpClientConfig, server: Server) -> dict[str, Any]:
-    """`{command, args, env}`, or `{type, url, headers}`."""
+    """Return `{command, args, env}`, or `{type, url, headers}`."""
     if server.url:
         header = f"Bearer {client.refer(server.key)}"
         return {"type": "http", "url": f"{server.url}/mcp", "headers": {"Authorization": header}}
@@ -185,7 +185,7 @@ def _codex(_: McpClientConfig, server: Server) -> dict[str, Any]:
 
 def _desktop(_: McpClientConfig, server: Server) -> dict[str, Any]:
     if server.url:
-        raise ConfigError("Claude Desktop starts its servers itself", suggestion="leave --url out")
+        raise ConfigError("Claude Desktop starts its servers itself", suggestion="remove --url")
     return {"command": server.command[0], "args": list(server.command[1:])}
 
 
@@ -237,4 +237,4 @@ CLIENTS: Mapping[str, McpClientConfig] = {
         form=_plain,
     ),
 }
-"""Every client by the name it is installed by."""
+"""All clients by their names for `toolgen install`."""

@@ -1,4 +1,4 @@
-"""Names of a project that a shell completes: its tools, as they were built, and the principals of its policy."""
+"""Completion of names by the shell: built tools of a project, and principals of its policy."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["PRINCIPAL_NAME", "TOOL_NAME"]
 
 
 class _OfProject(click.types.StringParamType):
-    """Text that is completed by what a project has; by nothing where there is no project, or one that cannot be read.
+    """Argument whose values are completed from the project; without completion if there is no readable project.
 
-    `names` says what there is; it may raise `ToolgenError` or `OSError`.
+    `names` returns the values; it may raise `ToolgenError` or `OSError`.
     """
 
     def __init__(self, names: Callable[[Settings], Iterable[str]]) -> None:

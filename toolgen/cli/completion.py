@@ -1,4 +1,4 @@
-"""`toolgen completion`: what a shell needs to complete commands and options."""
+"""Command `toolgen completion`: the script with which a shell completes commands and options."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def command(context: click.Context, shell: str) -> None:
     """
     found = get_completion_class(shell)
     if found is None:
-        raise click.UsageError(f"{shell} cannot be completed for")
+        raise click.UsageError(f"no completion for {shell}")
     click.echo(found(context.find_root().command, {}, "toolgen", "_TOOLGEN_COMPLETE").source())

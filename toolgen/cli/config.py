@@ -1,4 +1,4 @@
-"""`toolgen config`: what may be written in the project's files, and what is in force."""
+"""Command `toolgen config`: schemas of the project's files, and the settings in force."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def command() -> None:
     type=click.Choice(["toolgen.yaml", "policy"]),
     default="toolgen.yaml",
     show_default=True,
-    help="The file that is described.",
+    help="File that the schema is for.",
 )
 def schema(kind: str) -> None:
     """Print the JSON Schema (2020-12) of toolgen.yaml or of a policy file, for editors and checks."""
@@ -41,13 +41,13 @@ def schema(kind: str) -> None:
 @as_json
 @config
 def show(as_json: bool, config_path: str) -> None:
-    """Print the settings in force, each with where it comes from: a line of the file, a variable of the environment, or the default.
+    """Print the settings in force, each with its origin: a line of the file, a variable of the environment, or the default.
 
-    Secrets are never shown: a reference is as it stands in the file, anything else is masked.
+    Secrets are never shown: references are printed unchanged, all other values are masked.
     """
     file = Path(config_path)
     found = settings_in_force(file, os.environ)
-    load(file)  # says what a start would refuse
+    load(file)  # the errors that a start would report
     if as_json:
         print_json({"settings": [{"key": one.name, "value": one.value, "from": one.origin} for one in found]})
         return

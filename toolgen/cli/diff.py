@@ -1,4 +1,4 @@
-"""`toolgen diff`: what changed between two manifests, and whether it breaks anybody."""
+"""Command `toolgen diff`: changes between two manifests, and whether they are compatible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolgen.model.manifest import load as load_manifest
 __all__ = ["MAX_LINES", "command", "print_difference"]
 
 MAX_LINES = 40
-"""Lines of a difference, with that of the counts."""
+"""Maximum lines of a difference, including the line of counts."""
 
 _SECONDS = 60
 
@@ -32,7 +32,7 @@ _SECONDS = 60
 @click.option("--all", "whole", is_flag=True, help="List every change of every tool.")
 @as_json
 def command(old: str, new: str, whole: bool, as_json: bool) -> None:
-    """Say what changed from OLD to NEW, breaking changes first; exit 1 when something breaks.
+    """List the changes from OLD to NEW, breaking changes first; exit 1 if there is a breaking change.
 
     Each is a manifest.json, a generated/ folder, or one of those in a git revision: HEAD:generated. Equal changes of several tools are one
     line, and no more than 40 lines are shown, unless --all.
@@ -88,21 +88,19 @@ def _manifest(given: str) -> Manifest:
 
 
 def _from_git(revision: str, below: str, given: str) -> bytes:
-    """The bytes of a manifest as a revision has it; paths are relative to this folder, as they are for every other argument."""
+    """Return the bytes of a manifest in a revision; paths are relative to this folder, like all other arguments."""
     git = shutil.which("git")
     if git is None:
-        raise ManifestError("names a git revision, and there is no git here", where=given)
+        raise ManifestError("is a git revision, but git is not installed", where=given)
     base = f"./{below}".rstrip("/")
     for path in (base, f"{base}/{MANIFEST}"):
         name = f"{revision}:{path}"
-        if name.startswith("-"):  # git would take it for an option
+        if name.startswith("-"):  # git would treat it as an option
             break
         ended = subprocess.run(  # noqa: S603 - no shell, and the one argument is held to be an object's name
             [git, "cat-file", "blob", name], capture_output=True, check=False, timeout=_SECONDS
         )
         if ended.returncode == 0:
             return ended.stdout
-    kept = (
-        "where generated/ is not under version control, copy it before `toolgen build`, or read `git diff toolgen.lock`"
-    )
-    raise ManifestError("is no manifest that git knows", where=given, suggestion=kept)
+    kept = "if generated/ is not under version control, copy it before `toolgen build`, or use `git diff toolgen.lock`"
+    raise ManifestError("is not a manifest in git", where=given, suggestion=kept)

@@ -1,4 +1,4 @@
-"""`toolgen doctor`: proves what holds, and says what a database's account could do beyond the policy."""
+"""Command `toolgen doctor`: it tests the protection of a project, and compares database accounts with the policy."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ _SHOWN = 40
 @as_json
 @config
 def command(as_json: bool, config_path: str) -> None:
-    """Try what must not be possible, and hold every database's account against the policy.
+    """Test that forbidden actions fail, and compare the account of every database with the policy.
 
     Tries calls that rules, schema, SQL's guard, limits, pauses or approvals must stop, forged keys and tokens, forbidden addresses and
-    redirects, forged forms, and changed copies of the audit log; each trial shows first that it fails without the guard it is about.
-    Nothing is dialled but loopback, and all but one call is made in a gateway of doctor's own. Then asks each
-    database, with the source's own credentials, what its account may do, and prints the statements that make one which fits the policy.
-    References to secrets that do not resolve here are said as well; they are no failure, for secrets may be where only the gateway runs.
-    So are tools that no call could succeed for: without a server, a credential, or a value for a required argument, and webhooks that
-    the policy does not open or that messages could not be delivered to. Of refresh tokens that a service rotates it says when the
-    newest came, and of clients that `toolgen install` set up whether they connected.
-    The refused call stands in the project's audit log. Exits 1 when something failed or an account can do more than the policy opens.
+    redirects, forged forms, and changed copies of the audit log; each trial first shows that it fails without its guard. Only loopback
+    addresses are connected to, and all but one call is made in a separate gateway. Then it asks each database, with the source's own
+    credentials, what its account may do, and prints the statements that create one which fits the policy. References to secrets that do not
+    resolve here are listed, but are no failure, because secrets may exist only where the gateway runs. Also listed are tools that cannot be
+    called (without a server, a credential, or a value for a required argument), and webhooks that the policy does not open or that cannot
+    be reached. For refresh tokens that a service rotates it prints the age of the newest, and for clients of `toolgen install` whether they
+    connected. The refused call is in the project's audit log. Exits 1 if a test failed or an account can do more than the policy opens.
     """
     gateway = Gateway.load(config_path)
     with no_warnings():
@@ -59,13 +58,11 @@ def _print(report: DoctorReport) -> None:
             click.echo(f"note: {reference.where}: {_clean(reference.fault)}")
     if report.references and not any(reference.fault for reference in report.references):
         count = len(report.references)
-        said = "the one reference to a secret resolves" if count == 1 else f"all {count} references to secrets resolve"
+        said = "the only reference to a secret resolves" if count == 1 else f"all {count} references to secrets resolve"
         click.echo(f"ok: {said} here")
     for token in report.rotated:
         age = in_words(max(0.0, time.time() - token.at))
-        click.echo(
-            f"ok: {token.source}: {_clean(token.host)} gave a refresh token in place of the configured one {age} ago"
-        )
+        click.echo(f"ok: {token.source}: {_clean(token.host)} replaced the configured refresh token {age} ago")
     if report.uncallable:
         click.echo(f"note: {len(report.uncallable)} reasons why tools cannot be called:")
     for reason in report.uncallable[:_SHOWN]:
@@ -103,11 +100,11 @@ def _print_grants(database: DatabaseReport) -> None:
     for hint in database.hints:
         click.echo(f"    -- {_clean(hint)}")
     if database.public:
-        click.echo("  everybody may do these things, so no account is without them; to take them from everybody:")
+        click.echo("  all accounts have these privileges; to revoke them from all:")
         for statement in database.public:
             click.echo(f"    {_clean(statement)};")
 
 
 def _clean(text: str) -> str:
-    """Nothing from a database reaches a terminal as a control sequence."""
+    """Return text without control sequences of a terminal, for content from a database."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -1,4 +1,4 @@
-"""`toolgen grant`: a role for somebody, for some time, on the gateway's machine or over its REST interface."""
+"""Command `toolgen grant`: temporary roles, on the gateway's machine or over its REST interface."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ __all__ = ["command"]
 
 @click.command()
 @click.argument("role", metavar="[ROLE]", required=False)
-@click.option("--to", metavar="PRINCIPAL", help="Who is to have it.")
-@click.option("--for", "time", metavar="TIME", help="For how long, like 2h.")
-@click.option("--reason", help="Why; it is on record.")
+@click.option("--to", metavar="PRINCIPAL", help="Principal that gets the role.")
+@click.option("--for", "time", metavar="TIME", help="Duration, like 2h.")
+@click.option("--reason", help="Reason, for the audit log.")
+@click.option("--list", "listing", is_flag=True, help="List temporary roles in force, and those that wait.")
 @click.option(
-    "--list", "listing", is_flag=True, help="List the roles that were given for some time, and those that wait."
-)
-@click.option(
-    "--as", "principal", type=PRINCIPAL_NAME, metavar="PRINCIPAL", help="Who gives it, on the gateway's own machine."
+    "--as",
+    "principal",
+    type=PRINCIPAL_NAME,
+    metavar="PRINCIPAL",
+    help="Principal that gives the role, on the gateway's own machine.",
 )
 @url_option
 @as_json
@@ -48,14 +50,14 @@ def command(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """Give ROLE to a principal for some time, or ask for one that takes two people; `toolgen grants` lists and revokes."""
+    """Give ROLE to a principal for some time, or request one that needs two people; `toolgen grants` lists and revokes."""
     if listing:
         _list(role, principal, url, as_json=as_json, config_path=config_path)
         return
     if not (role and to and time and reason):
-        raise click.UsageError("takes a role, --to, --for and --reason; or --list")
+        raise click.UsageError("needs a role, --to, --for and --reason; or --list")
     if not reason_in(reason):
-        raise click.BadParameter("must have characters that a reader can see", param_hint="--reason")
+        raise click.BadParameter("must have visible characters", param_hint="--reason")
     seconds = parse_duration(time)
     if seconds is None:
         raise click.BadParameter("must be like 30m or 2h", param_hint="--for")
@@ -73,9 +75,11 @@ def command(
         return
     name = printable(str(found["id"]))
     if found["status"] == "pending":
-        click.echo(f"asked for; another person agrees with `toolgen grants approve {name}` until {found['expires']}")
+        click.echo(
+            f"requested; another person approves it with `toolgen grants approve {name}` until {found['expires']}"
+        )
     else:
-        click.echo(f"given until {found['expires']}; `toolgen grants revoke {name}` takes it back")
+        click.echo(f"given until {found['expires']}; `toolgen grants revoke {name}` revokes it")
 
 
 def _list(role: str | None, principal: str | None, url: str | None, *, as_json: bool, config_path: str) -> None:

@@ -1,4 +1,4 @@
-"""`toolgen grants`: what people allowed for some time, on the gateway's machine or over its REST interface."""
+"""Command `toolgen grants`: standing approvals and temporary roles, on the gateway's machine or over its REST interface."""
 
 from __future__ import annotations
 
@@ -29,13 +29,17 @@ _HEADS = {
     "role": ("id", "role", "principal", "status", "reason", "asked_by", "agreed_by", "created", "expires"),
 }
 _as = click.option(
-    "--as", "principal", type=PRINCIPAL_NAME, metavar="PRINCIPAL", help="Who does it, on the gateway's own machine."
+    "--as",
+    "principal",
+    type=PRINCIPAL_NAME,
+    metavar="PRINCIPAL",
+    help="Principal that acts, on the gateway's own machine.",
 )
 
 
 @click.group()
 def command() -> None:
-    """List what people allowed for some time, calls and roles, and revoke it."""
+    """List standing approvals and temporary roles, and revoke them."""
 
 
 @command.command("list")
@@ -64,7 +68,7 @@ def list_grants(principal: str | None, url: str | None, as_json: bool, config_pa
 @url_option
 @config
 def revoke(grant_id: str, principal: str | None, url: str | None, config_path: str) -> None:
-    """End the grant ID, for every gateway at once."""
+    """End the grant ID, for all gateways at once."""
     if url is not None:
         alone(principal)
         request("DELETE", url, f"/v1/grants/{quote(grant_id, safe='')}")
@@ -81,9 +85,9 @@ def revoke(grant_id: str, principal: str | None, url: str | None, config_path: s
 @url_option
 @config
 def approve(grant_id: str, principal: str | None, url: str | None, config_path: str) -> None:
-    """Agree to the role ID, as the second person."""
+    """Approve the role ID, as the second person."""
     until = _decide(grant_id, "approve", principal, url, config_path)
-    click.echo(f"given until {until}; `toolgen grants revoke {printable(grant_id)}` takes it back")
+    click.echo(f"given until {until}; `toolgen grants revoke {printable(grant_id)}` revokes it")
 
 
 @command.command("deny")
@@ -92,13 +96,13 @@ def approve(grant_id: str, principal: str | None, url: str | None, config_path: 
 @url_option
 @config
 def deny(grant_id: str, principal: str | None, url: str | None, config_path: str) -> None:
-    """Deny the role ID that somebody asked for."""
+    """Deny the requested role ID."""
     _decide(grant_id, "deny", principal, url, config_path)
     click.echo("denied")
 
 
 def _decide(grant_id: str, decision: str, principal: str | None, url: str | None, config_path: str) -> str:
-    """Until when the role is given."""
+    """Decide about a role; returns the time until which it is given."""
     if url is not None:
         alone(principal)
         told = request("POST", url, f"/v1/grants/{quote(grant_id, safe='')}", {"decision": decision})
@@ -143,7 +147,7 @@ async def _end(gateway: Administration, grant_id: str, who: str) -> None:
 
 
 def give_names(gateway: Administration) -> tuple[str, ...]:
-    """The principals that could give a role."""
+    """Return the principals that could give a role."""
     roles = gateway.role_grants
     return tuple(name for name in gateway.callers.principals if roles.may_give(gateway.callers.named(name)))
 
@@ -161,8 +165,8 @@ def printed(grants: Sequence[Mapping[str, Any]]) -> None:
             continue
         click.echo(f"{'calls':<12}  {item['used']} of {item['calls']}")
         if item["any_arguments"]:
-            click.echo("  whatever the arguments")
+            click.echo("  with any arguments")
         for name, value in item.get("arguments", {}).items():
             click.echo(f"  {printable(name)} = {printable(json.dumps(value, ensure_ascii=False))}")
     if not grants:
-        click.echo("nothing is granted")
+        click.echo("no grants")

@@ -19,11 +19,11 @@ __all__ = ["ShownKey", "greeting", "snippet", "source_lines", "unaddressed"]
 
 _NO_ADDRESS = {"no_endpoint": "endpoint", "no_server": "server"}
 _MAX_PRINCIPALS = 8
-_MAX_COUNTED = 400  # tools of a source, beyond which counting their tokens would keep somebody waiting
+_MAX_COUNTED = 400  # maximum tools of a source whose tokens are counted, because counting takes time
 
 
 class ShownKey(Unprinted, frozen=True):
-    """A key that may be shown: whose it is, and for how long it is good, in words."""
+    """Key that may be shown, with its owner and a text about its lifetime."""
 
     principal: str
     key: str
@@ -33,7 +33,7 @@ class ShownKey(Unprinted, frozen=True):
 def greeting(
     gateway: Project, url: str, *, keys: Sequence[ShownKey] = (), mocked: Container[str] = ()
 ) -> Iterator[str]:
-    """Lines for a person. `mocked` are the sources that a mock answers for."""
+    """Return the lines of the message. `mocked` are the sources that a mock answers for."""
     settings = gateway.settings
     yield f"toolgen is listening on {url}"
     yield f"  MCP         {url}/mcp"
@@ -60,7 +60,7 @@ def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def source_lines(gateway: Project, mocked: Container[str] = ()) -> Iterator[str]:
-    """A line for each source: how many tools it has, and about how many tokens they cost."""
+    """Return a line for each source: its number of tools, and about how many tokens they cost."""
     for name in gateway.manifest.sources:
         tools = [tool for tool in gateway.manifest.tools.values() if tool.source == name]
         count = f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
@@ -88,11 +88,11 @@ def _how(entry: PrincipalEntry, gone: frozenset[str]) -> str:
     ways += [f"{len(keys) - 2} more keys"] if len(keys) > 2 else []
     ways += [f"tokens of {entry.token.issuer}"] if entry.token is not None else []
     ways += ["a client certificate"] if entry.certificate is not None else []
-    return ", ".join(ways) or f"nothing to show; `toolgen keys new {entry.id}` makes a key"
+    return ", ".join(ways) or f"no key to show; `toolgen keys new {entry.id}` makes one"
 
 
 def _unset(gateway: Project) -> Iterator[str]:
-    """Addresses that no description says, and environment variables that credentials are read from and that are not there."""
+    """Yield base URLs that no description states, and missing environment variables of credentials."""
     yield from unaddressed(gateway.manifest)
     for name, source in gateway.settings.sources.items():
         values = [
@@ -108,7 +108,7 @@ def unaddressed(manifest: Manifest) -> Iterator[str]:
     for problem in manifest.problems:
         if problem.code in _NO_ADDRESS:
             key = _NO_ADDRESS[problem.code]
-            yield f"{key} of {problem.source} in toolgen.yaml, and its host under egress.allow: no description says where its calls go"
+            yield f"{key} of {problem.source} in toolgen.yaml, and its host under egress.allow: no description has its base URL"
 
 
 def _short(path: Path) -> str:

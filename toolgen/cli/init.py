@@ -1,4 +1,4 @@
-"""`toolgen init`: a working project, from descriptions or as a sample."""
+"""Command `toolgen init`: a new project, from descriptions or as a sample."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ __all__ = ["describe"]
 
 @click.command()
 @click.argument("given", nargs=-1, metavar="[FILE|URL|DATABASE]... | [DIR]")
-@click.option("--dir", "directory", metavar="DIR", help="Where the project goes; the current folder by default.")
+@click.option("--dir", "directory", metavar="DIR", help="Folder of the project; default: the current folder.")
 @click.option("--name", default="", help="Name of the source (default: from the title of its description).")
 @click.option("--server", default="", metavar="URL", help="Base URL of the API (default: from the description).")
 def command(given: tuple[str, ...], directory: str | None, name: str, server: str) -> None:
-    """Make a project: toolgen.yaml, a policy that allows the reads, and a key.
+    """Make a project: toolgen.yaml, a policy that allows reads, and a key.
 
-    From OpenAPI documents, GraphQL schemas, databases (postgresql://…, shop.db) or URLs of them. Without any, a sample project in DIR.
-    The key of the principal is printed on standard output, this once; the policy has its SHA-256. No file is overwritten.
+    From OpenAPI documents, GraphQL schemas, databases (postgresql://…, shop.db) or URLs of them. Without any, a sample project in DIR. The
+    key of the principal is printed once, on standard output; the policy has its SHA-256. No file is overwritten.
     """
     described = any(map(is_description, given))
     if not described and (len(given) > 1 or name or server):
-        raise click.UsageError("--name and --server go with a description, and a sample project has one folder")
+        raise click.UsageError("--name and --server need a description, and a sample project has one folder")
     if len(given) > 1 and (name or server):
         raise click.UsageError("--name and --server are for one description; edit toolgen.yaml for several")
     if not described and directory and given:
         raise click.UsageError(
-            f"'{given[0]}' is a folder or no file of a description; --dir alone says where a sample project goes"
+            f"'{given[0]}' is a folder or not a description; use only --dir for the folder of a sample project"
         )
     root = Path(directory or ("." if described or not given else given[0]))
     made = make_project(root, given, name=name, server=server) if described else make_sample(root)
@@ -46,16 +46,16 @@ def command(given: tuple[str, ...], directory: str | None, name: str, server: st
 
 
 def describe(made: NewProject, *, wants: bool = True) -> None:
-    """Says on standard error what a new project has and, where somebody `wants` to hear it, what calls still need."""
+    """Print the contents of a new project on standard error and, if somebody `wants` it, what calls still need."""
     files = ("toolgen.yaml", "policies/policy.yaml", *((".gitignore",) if made.ignored else ()))
     click.echo(f"made {', '.join(str(made.root / name) for name in files)}", err=True)
     if not made.ignored:
-        click.echo("keep var/ and *.key out of version control: .gitignore was there, and is as it was", err=True)
+        click.echo("keep var/ and *.key out of version control: the existing .gitignore was not changed", err=True)
     for name, info in made.manifest.sources.items():
         own = [tool for tool in made.manifest.tools.values() if tool.source == name]
         reads = sum(tool.effect is Effect.READ for tool in own)
         click.echo(
-            f"source {name} ({info.kind}): {len(own)} tools; {PRINCIPAL} may call the {reads} that read", err=True
+            f"source {name} ({info.kind}): {len(own)} tools; {PRINCIPAL} may call the {reads} read-only ones", err=True
         )
     for line in unaddressed(made.manifest) if wants else ():
         click.echo(f"set before calls: {line}", err=True)

@@ -1,4 +1,4 @@
-"""`toolgen install`: the gateway in an MCP client's own settings, and what `doctor` says of that."""
+"""Command `toolgen install`: the gateway in the settings of an MCP client, and the report of `doctor` about it."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _BUNDLED = "claude-desktop"
     "principal",
     type=PRINCIPAL_NAME,
     metavar="PRINCIPAL",
-    help="Whom the client acts as; the policy's only principal by default.",
+    help="Principal of the client; default: the policy's only principal.",
 )
 @click.option(
-    "--url", default="", metavar="URL", help="Use a gateway that runs there; otherwise the client starts its own."
+    "--url", default="", metavar="URL", help="URL of a running gateway; without it the client starts its own."
 )
-@click.option("--name", default="toolgen", show_default=True, help="What the client calls the server.")
-@click.option("--file", "path", metavar="FILE", help="The client's file, where it is not where it usually is.")
-@click.option("--print", "only_print", is_flag=True, help="Print what the file would be, and change nothing.")
-@click.option("--uninstall", is_flag=True, help="Take the entry out again.")
+@click.option("--name", default="toolgen", show_default=True, help="Name of the server in the client.")
+@click.option("--file", "path", metavar="FILE", help="Settings file of the client, if it is not at its usual place.")
+@click.option("--print", "only_print", is_flag=True, help="Print the new content of the file, and change nothing.")
+@click.option("--uninstall", is_flag=True, help="Remove the entry.")
 @click.option(
-    "--bundle", metavar="FILE", help="Write a bundle (.mcpb) that Claude Desktop installs, and change no file of it."
+    "--bundle", metavar="FILE", help="Write a bundle (.mcpb) that Claude Desktop installs, and change no settings."
 )
 @config
 def command(
@@ -65,17 +65,17 @@ def command(
     bundle: str | None,
     config_path: str,
 ) -> None:
-    """Put the gateway among the servers of an MCP client.
+    """Add the gateway to the servers of an MCP client.
 
-    The client starts `toolgen serve --stdio` by its absolute path. With --url it speaks to a gateway that runs, with a key that it reads
-    from the variable TOOLGEN_KEY (VS Code asks for it). No key is written down, other entries stay, and the file as it was is kept.
+    The client starts `toolgen serve --stdio` by its absolute path. With --url it uses a running gateway, with a key that it reads from the
+    variable TOOLGEN_KEY (VS Code asks for it). No key is written, other entries stay, and the former file is kept.
     """
     chosen = CLIENTS[client]
     if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-        raise click.BadParameter("takes letters, digits, - and _", param_hint="--name")
+        raise click.BadParameter("must be letters, digits, - and _", param_hint="--name")
     if bundle is not None:
         if client != _BUNDLED or url or path or only_print or uninstall:
-            raise click.UsageError(f"--bundle goes with {_BUNDLED}, and --as")
+            raise click.UsageError(f"--bundle is only for {_BUNDLED}, with --as")
         _bundle(load_settings(config_path), principal, Path(bundle))
         return
     file = Path(path) if path else chosen.path()
@@ -87,16 +87,16 @@ def command(
     except ConfigError as error:
         if not only_print or server is None:
             raise
-        click.echo(f"{error.where}: cannot be edited here; put this into it", err=True)
+        click.echo(f"{error.where}: cannot be edited here; put this into the file", err=True)
         after = edited(chosen, "", name, server, str(file))
     if only_print:
         click.echo(after, nl=False)
         return
     if after == before or (uninstall and not contains(chosen, before, name)):
-        click.echo(f"{file} is as it should be: nothing was changed", err=True)
+        click.echo(f"{file} is up to date: nothing was changed", err=True)
     else:
         backup = _write(file, after)
-        click.echo(f"wrote {file}" + (f"; as it was: {backup}" if backup else ""), err=True)
+        click.echo(f"wrote {file}" + (f"; former content: {backup}" if backup else ""), err=True)
     if settings is not None:
         _remember(
             settings, client, {"file": str(file.resolve()), "name": name, "url": url, "as": _who(settings, principal)}
@@ -105,7 +105,7 @@ def command(
             click.echo(chosen.note, err=True)
         if url:
             click.echo(f"the key is read from {KEY_VARIABLE}: `toolgen keys new PRINCIPAL` makes one", err=True)
-        click.echo(f"next: restart {chosen.title}; then `toolgen doctor` says whether it connected", err=True)
+        click.echo(f"next: restart {chosen.title}; then `toolgen doctor` shows if it connected", err=True)
 
 
 def _bundle(settings: Settings, principal: str | None, path: Path) -> None:
@@ -120,14 +120,14 @@ def _bundle(settings: Settings, principal: str | None, path: Path) -> None:
 
 
 def note_client(settings: Settings, client: str) -> None:
-    """Notes for `doctor` that this client started a gateway. What cannot be noted is no reason not to serve."""
+    """Note for `doctor` that this client started a gateway. A failed note does not prevent serving."""
     file = settings.state_dir / _FOLDER / f"{client}.json"
     if client in CLIENTS and file.is_file():
         _remember(settings, client, {**_remembered(file), "seen": _now()})
 
 
 def connections(settings: Settings) -> Iterator[str]:
-    """A sentence for each client that was installed for this project."""
+    """Return a sentence for each client that was installed for this project."""
     for client, chosen in CLIENTS.items():
         said = _remembered(settings.state_dir / _FOLDER / f"{client}.json")
         if not said:
@@ -161,7 +161,7 @@ def _who(settings: Settings, principal: str | None) -> str:
 
 
 def _variables(settings: Settings) -> Iterator[str]:
-    """The environment variables that the project's credentials are read from."""
+    """Return the environment variables that the project's credentials are read from."""
     found = dict.fromkeys(
         one.locator
         for source in settings.sources.values()
@@ -178,12 +178,12 @@ def _text(file: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise ConfigError(f"cannot be read: {reason}", where=str(file)) from error
 
 
 def _write(file: Path, text: str) -> Path | None:
-    """Replaces a file in one step, with its mode, where a link leads; the copy of what was there, None where nothing was."""
+    """Replace a file atomically, with its mode, through links; return the copy of the former file, None if there was none."""
     target = file.resolve()
     backup = None
     try:
@@ -195,7 +195,7 @@ def _write(file: Path, text: str) -> Path | None:
                 raise ConfigError(
                     "is read-only, so nothing was changed",
                     where=str(file),
-                    suggestion="let it be written, or paste what --print shows",
+                    suggestion="make it writable, or paste the output of --print",
                 )
             backup = target.with_name(f"{target.name}.{datetime.now(UTC):%Y%m%dT%H%M%S%f}.bak")
             shutil.copy2(target, backup)
@@ -225,7 +225,7 @@ def _remembered(file: Path) -> dict[str, str]:
 
 
 def _last_call(settings: Settings, principal: str) -> str:
-    """Time of the newest recorded call of a principal that did not come from the command line; "" for never."""
+    """Return the time of the newest recorded call of a principal that did not come from the command line; "" for never."""
     try:
         with index_of(settings) as index:
             index.fill()

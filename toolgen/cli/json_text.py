@@ -1,4 +1,4 @@
-"""JSON as people write it, with comments and a comma too many: read, and edited as text, so that all else in it stays as it is written."""
+"""JSON with comments and trailing commas: parsed, and edited as text, so that everything else stays as it is written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DECODER = json.JSONDecoder()
 
 
 class _Member(NamedTuple):
-    """A member of an object, or an item of an array, by its index: where it begins, where its value does, and where it ends."""
+    """Member of an object, or item of an array by its index: the start of the member and of its value, and its end."""
 
     key: str | int
     start: int
@@ -33,7 +33,7 @@ def loads(text: str) -> Any:
 
 
 def put(text: str, path: Sequence[str | int], value: object) -> str:
-    """The text with this value at a path, in place of what was there or behind the last entry. What the path leads through is there."""
+    """Return the text with this value at a path, in place of the former value or after the last entry. The parents exist."""
     plain = _plain(text)
     parent, entries = _entries(_strict(plain), path[:-1])
     unit, line = _unit(text), "\r\n" if "\r\n" in text else "\n"
@@ -52,7 +52,7 @@ def put(text: str, path: Sequence[str | int], value: object) -> str:
     margin, comma = _margin(text, last.start), _past_blank(plain, last.end)
     has_comma = plain[comma] == ","
     at = comma + 1 if has_comma else last.end
-    if margin is not None and (rest := _REST_OF_LINE.match(text, at)):  # what is said of the last entry stays beside it
+    if margin is not None and (rest := _REST_OF_LINE.match(text, at)):  # a comment on the last entry stays beside it
         at = rest.end()
     made = (" " if margin is None else line + margin) + name + _dumped(value, margin, unit, line)
     return (
@@ -61,7 +61,7 @@ def put(text: str, path: Sequence[str | int], value: object) -> str:
 
 
 def removed(text: str, path: Sequence[str | int]) -> str:
-    """The text without the entry at a path, and without the comma that it had."""
+    """Return the text without the entry at a path, and without its comma."""
     plain = _plain(text)
     parent, entries = _entries(_strict(plain), path[:-1])
     gone = _named(entries, path[-1])
@@ -119,7 +119,7 @@ def _children(strict: str, at: int) -> list[_Member]:
 
 
 def _named(entries: Sequence[_Member], key: str | int) -> _Member | None:
-    """The last of this name: that is the one that readers take."""
+    """Return the last entry of this name, which is the one that readers use."""
     return next((one for one in reversed(entries) if one.key == key), None)
 
 
@@ -129,7 +129,7 @@ def _past_blank(text: str, at: int) -> int:
 
 
 def _margin(text: str, at: int) -> str | None:
-    """The blanks before something that begins its line; None where it does not."""
+    """Return the blanks before something that begins its line; None for other places."""
     before = text[text.rfind("\n", 0, at) + 1 : at]
     return None if before.strip(" \t") or "\n" not in text[:at] else before
 

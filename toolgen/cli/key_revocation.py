@@ -28,7 +28,7 @@ _USUAL = "policies/"
 
 
 def _policies(document: YamlDocument) -> object:
-    """`policies:` as the file and the environment say it, whatever is wrong with the rest of either. Raises `ConfigError`."""
+    """Return `policies:` by the file and the environment, even if the rest of either is invalid. Raises `ConfigError`."""
     data = document.data if isinstance(document.data, dict) else {}
     alone = replace(document, data={key: value for key, value in data.items() if key == "policies"})
     others = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
@@ -37,10 +37,10 @@ def _policies(document: YamlDocument) -> object:
 
 
 class Revoker:
-    """Writes revocations into the policy of one project. `complete` is False where nobody can say whether that is the gateway's policy."""
+    """Writer of revocations into the policy of one project. `complete` is False if it is uncertain that this is the gateway's policy."""
 
     def __init__(self, config: str) -> None:
-        """Raises `ConfigError` where there is no toolgen.yaml, or no policy beside one that cannot be read."""
+        """Find the policy. Raises `ConfigError` without toolgen.yaml, or without a policy beside one that cannot be read."""
         self._settings: Settings | None = None
         self.complete = True
         try:
@@ -50,7 +50,7 @@ class Revoker:
             self.directory = self._guessed(Path(config).absolute(), error)
 
     def _guessed(self, path: Path, fault: ConfigError) -> Path:
-        """Path of the policy by what can be read of toolgen.yaml; a revocation does not wait for the rest of it."""
+        """Return the path of the policy by the readable part of toolgen.yaml; a revocation does not wait for the rest of it."""
         if not path.is_file():
             raise fault
         click.echo(f"warning: {fault}", err=True)
@@ -62,26 +62,26 @@ class Revoker:
         if not self.complete:
             if not directory.is_dir():
                 raise fault
-            message = f"nobody can say where the policy is; {directory.name}/ is taken, and any other stays open"
+            message = f"the place of the policy is uncertain; {directory.name}/ is used, and a policy elsewhere is not changed"
             click.echo(f"warning: {message}", err=True)
         return directory
 
     def principal(self, name: str) -> str:
-        """Takes away what a principal was given until now. Returns what was done, in a sentence; raises `ToolgenError`."""
+        """Revoke all credentials that a principal got until now. Returns a sentence about the result; raises `ToolgenError`."""
         found = self._credentials()
         issuer = name.partition(":")[0]
         if found is not None and name not in found.principals and issuer not in found.issuers and self._usable():
-            raise ConfigError(f"'{name}' has no key, and is nobody", suggestion="see `toolgen keys list`")
+            raise ConfigError(f"'{name}' has no key, and is not a principal", suggestion="see `toolgen keys list`")
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         revocation = {"principal": name, "before": now}
         gone = add_revocation(self.directory, revocation, lambda entry: entry.get("principal") == name)
         keys = {str(entry["hash"]).removeprefix("sha256:") for entry in gone}
         if found is not None and name in found.principals:
             keys |= {key.sha256 for key in found.principals[name].keys}
-        return _said(keys) or f"revoked whatever '{name}' was given before {now}"
+        return _said(keys) or f"revoked all credentials of '{name}' from before {now}"
 
     def key(self, beginning: str) -> str:
-        """Takes a key away by how its hash begins. Returns and raises as `principal` does."""
+        """Revoke a key by the beginning of its hash. Returns and raises as `principal` does."""
         found = self._credentials()
         entries = tuple(found.principals.values()) if found is not None else ()
         keys = {key.sha256 for entry in entries for key in entry.keys if key.sha256.startswith(beginning)}
@@ -96,15 +96,15 @@ class Revoker:
         return _said(keys) or f"revoked every key whose hash begins with {beginning}"
 
     def other(self, revocation: Mapping[str, Any]) -> None:
-        """Takes tokens or certificates away. Raises as `principal` does."""
+        """Revoke tokens or certificates. Raises as `principal` does."""
         add_revocation(self.directory, revocation, lambda _: False)
 
     def warn(self) -> None:
-        """Says where the policy cannot be used as it stands: the revocation holds all the same."""
+        """Warn if the policy is invalid at present: the revocation is in force even so."""
         try:
             load_credentials(self.directory)
         except PolicyError as error:
-            click.echo(f"warning: the policy cannot be used as it stands: {error}", err=True)
+            click.echo(f"warning: the policy is invalid at present: {error}", err=True)
 
     def _credentials(self) -> PolicyCredentials | None:
         try:
@@ -113,7 +113,7 @@ class Revoker:
             return None
 
     def _usable(self) -> bool:
-        """Return True if a gateway would accept the policy. If not, an earlier policy may be in force, with keys that are in no file any
+        """Return True if a gateway would accept the policy. Otherwise an earlier policy may be in force, with keys that are in no file any
         more."""
         settings = self._settings
         try:

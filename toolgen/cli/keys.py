@@ -31,22 +31,22 @@ _KEY_ID = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})\Z")
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """Give out API keys, list them, and revoke keys, tokens and client certificates.
+    """Create, list and revoke API keys, and revoke tokens and client certificates.
 
-    A running gateway follows a revocation within a second.
+    A running gateway applies a revocation within a second.
     """
 
 
 @command.command("new")
 @click.argument("principal")
-@click.option("--expires", metavar="WHEN", help="A time like 2027-01-31, or how long from now: 12h, 90d.")
+@click.option("--expires", metavar="WHEN", help="Expiry: a time like 2027-01-31, or a duration: 12h, 90d.")
 @click.option(
-    "--toolset", "toolsets", multiple=True, metavar="NAME", help="The key shows what is in this toolset alone."
+    "--toolset", "toolsets", multiple=True, metavar="NAME", help="The key shows only the tools of this toolset."
 )
 @as_json
 @config
 def new(principal: str, expires: str | None, toolsets: tuple[str, ...], as_json: bool, config_path: str) -> None:
-    """Make a key for PRINCIPAL and print it, this once. Only its hash is kept, in policies/keys.yaml, or keys-2.yaml once that is full."""
+    """Make a key for PRINCIPAL and print it once. Only its hash is stored, in policies/keys.yaml, or keys-2.yaml once that is full."""
     directory = load_settings(config_path).policies
     known = load_credentials(directory).principals
     if principal not in known:
@@ -64,7 +64,7 @@ def new(principal: str, expires: str | None, toolsets: tuple[str, ...], as_json:
         "hash": f"sha256:{digest}",
         "created": datetime.now(UTC)
         .isoformat()
-        .replace("+00:00", "Z"),  # to be told from a revocation in this very second
+        .replace("+00:00", "Z"),  # to differ from a revocation in the same second
         "expires": None if end is None else _text(end),
         "toolsets": list(toolsets) or None,
     }
@@ -74,14 +74,14 @@ def new(principal: str, expires: str | None, toolsets: tuple[str, ...], as_json:
         return
     click.echo(key)
     until = f"until {entry['expires']}" if end is not None else "until it is revoked"
-    click.echo(f"the key {digest[:12]} of {principal}, good {until}; it is not shown again", err=True)
+    click.echo(f"the key {digest[:12]} of {principal}, valid {until}; it is not shown again", err=True)
 
 
 @command.command("list")
 @as_json
 @config
 def list_(as_json: bool, config_path: str) -> None:
-    """The keys that are accepted, by id, and what is revoked."""
+    """List accepted keys by id, and revocations."""
     credentials = load_credentials(load_settings(config_path).policies)
     gone = credentials.keys_revoked()
     rows = [row for name in sorted(credentials.principals) for row in _rows(credentials, name, gone)]
@@ -119,7 +119,7 @@ def list_(as_json: bool, config_path: str) -> None:
         return
     header = ("id", "principal", "created", "expires", "state", "where")
     print_table(header, [[row[name] for name in header] for row in rows])
-    for what, items in (("tokens", revoked), ("certificates", certificates), ("what was given to", principals)):
+    for what, items in (("tokens", revoked), ("certificates", certificates), ("all credentials of", principals)):
         for item in items:
             said = ", ".join(f"{name} {value}" for name, value in item.items() if value is not None)
             click.echo(f"revoked: {what} with {said}")
@@ -131,10 +131,10 @@ def list_(as_json: bool, config_path: str) -> None:
     "--all",
     "principal",
     metavar="PRINCIPAL",
-    help="Every key of a principal, and its tokens and certificates from before now.",
+    help="All keys of a principal, and its tokens and certificates from before now.",
 )
 @click.option("--jwt-id", metavar="JTI", help="The token with this id.")
-@click.option("--subject", metavar="SUB", help="The tokens of this subject, for good; with --before only older ones.")
+@click.option("--subject", metavar="SUB", help="All tokens of this subject; with --before only older ones.")
 @click.option("--before", metavar="WHEN", help="Tokens issued before a time, `now` or an age like 12h.")
 @click.option(
     "--certificate",
@@ -153,7 +153,7 @@ def revoke(
     issuer: str | None,
     config_path: str,
 ) -> None:
-    """Take a key away by its ID (the beginning of its hash), or tokens and certificates by what they say."""
+    """Revoke a key by its ID (the beginning of its hash), or tokens and certificates by their properties."""
     of_token = {"issuer": issuer, "jwt_id": jwt_id, "subject": subject, "before": before}
     told = {name: value for name, value in of_token.items() if value is not None}
     of_tokens = bool(told) if certificate is None else bool(told.keys() - {"issuer"})
@@ -172,7 +172,7 @@ def revoke(
         done = "revoked certificates with " + ", ".join(f"{name} {value}" for name, value in entry.items())
     else:
         if before is not None:
-            # A token says when it was issued in whole seconds, so the one that has begun counts as before.
+            # A token has its time of issue in whole seconds, so the current second counts as before.
             of_token["before"] = _text(_moment(before, "--before", past=True) + timedelta(seconds=1))
         revoker.other({name: value for name, value in of_token.items() if value is not None})
         done = "revoked those tokens"
@@ -232,7 +232,7 @@ def _prefix(text: str) -> str:
 
 
 def _defined_toolsets(directory: Path) -> list[str]:
-    """The names of the toolsets in the files of a policy."""
+    """Return the names of the toolsets in the files of a policy."""
     found: list[str] = []
     for path in sorted(directory.glob("[!.]*.y*ml")):
         data = read(path, f"{directory.name}/{path.name}", PolicyError).data
@@ -242,7 +242,7 @@ def _defined_toolsets(directory: Path) -> list[str]:
 
 
 def _moment(text: str, option: str, *, past: bool = False) -> datetime:
-    """`now`, a time, or how far it is away: ahead, or behind with `past`."""
+    """Return the time of `now`, a time, or a duration: ahead, or in the past with `past`."""
     now = datetime.now(UTC)
     if text == "now":
         return now

@@ -1,4 +1,4 @@
-"""Groups of commands: each is listed with its first sentence, and may be imported only when it is asked for."""
+"""Groups of commands: each is listed with its first sentence, and imported only when it is used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WHOLE = 1_000  # characters; click cuts a sentence at the width of the terminal
 
 
 class CommandGroup(click.Group):
-    """A group that lists its commands with whole sentences, wrapped where the terminal ends."""
+    """Group that lists its commands with complete sentences, wrapped at the width of the terminal."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands with whole sentences; click's own method cuts them with `...`."""
@@ -27,9 +27,9 @@ class CommandGroup(click.Group):
 
 
 class LazyCommand(click.Command):
-    """Stands in a group for the command `attribute` of a module.
+    """Placeholder in a group for the command `attribute` of a module.
 
-    `help` is the first sentence of the command's own: a listing and shell completion show no more than that. click runs and completes
+    `help` is the first sentence of the command's own help: a listing and shell completion show no more than that. click runs and completes
     the command of the context it is given, so the module is imported when that context is made.
     """
 
@@ -39,7 +39,7 @@ class LazyCommand(click.Command):
         self.attribute = attribute
 
     def load(self) -> click.Command:
-        """The command itself."""
+        """Return the command itself."""
         with uncollected():
             command: click.Command = getattr(import_module(self.module), self.attribute)
         return command
@@ -47,5 +47,5 @@ class LazyCommand(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """The context of the command itself."""
+        """Return the context of the command itself."""
         return self.load().make_context(info_name, args, parent, **extra)

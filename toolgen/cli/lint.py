@@ -1,4 +1,4 @@
-"""`toolgen lint`: what makes descriptions poor or unsafe for agents."""
+"""Command `toolgen lint`: faults that make descriptions poor or unsafe for agents."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _SHOWN = 200
 @click.argument("specs", nargs=-1, metavar="[SPEC|SOURCE]...")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
 @click.option("--baseline", metavar="FILE", help="Findings in this file are known and do not fail.")
-@click.option("--write-baseline", is_flag=True, help="Write all findings to --baseline's file, and fail for none.")
+@click.option("--write-baseline", is_flag=True, help="Write all findings to the file of --baseline, and exit 0.")
 @click.option(
     "--fail-on", type=click.Choice([level.value for level in Level]), default="warning", show_default=True,
-    help="The least that fails.",
+    help="Minimum level of findings that fail.",
 )  # fmt: skip
 @as_json
 @config
@@ -46,10 +46,10 @@ def command(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """Report what makes descriptions poor or unsafe for agents.
+    """Report faults that make descriptions poor or unsafe for agents.
 
-    Without arguments, looks at the sources of toolgen.yaml; with names, at those of them; with SPECs (files, database URLs), at these.
-    Exits with 1 when there are findings that are not in the baseline, of the level --fail-on or above it.
+    Without arguments, checks the sources of toolgen.yaml; with names, only those; with SPECs (files, database URLs), these. Exits with 1 if
+    there are findings that are not in the baseline, of the level --fail-on or above it.
     """
     if as_sarif and as_json:
         raise click.UsageError("--json and --sarif are two forms; choose one")
@@ -73,7 +73,7 @@ def command(
 
 
 def _sources(specs: Sequence[str], config_path: str) -> tuple[Mapping[str, SourceSettings], tuple[ToolOverride, ...]]:
-    """Names of sources where every argument can be one and is no file; otherwise descriptions."""
+    """Return names of sources if every argument can be one and is no file; otherwise descriptions."""
     named = all(SOURCE_NAME.match(spec) and not Path(spec).exists() for spec in specs)
     if not named:
         return from_specs(tuple(specs), Path.cwd()), ()
@@ -87,7 +87,7 @@ def _sources(specs: Sequence[str], config_path: str) -> tuple[Mapping[str, Sourc
 
 
 def _print(findings: Sequence[LintFinding], known: int) -> None:
-    """Grouped by rule: where and what for each finding, what to do once."""
+    """Print findings by rule: place and finding for each, the remedy once."""
     groups: dict[str, list[LintFinding]] = {}
     for finding in findings:
         groups.setdefault(finding.rule, []).append(finding)
@@ -112,5 +112,5 @@ def _where(finding: LintFinding) -> str:
 
 
 def _clean(text: str) -> str:
-    """Nothing from a description reaches a terminal as a control sequence."""
+    """Return text without control sequences of a terminal, for content of a description."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -1,4 +1,4 @@
-"""The `toolgen` command: finds the subcommand, and turns our errors into one sentence and an exit code."""
+"""Command `toolgen`: it finds the subcommand, and prints errors as one sentence with an exit code."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from toolgen.core.errors import ToolgenError
 __all__ = ["EXIT_CODES", "main"]
 
 EXIT_CODES = {
-    0: "It is done, and nothing was found to be wrong.",
-    1: "It failed, or a problem was found: a call that did not end ok, a check that found something, a file that cannot be used.",
-    2: "Misuse: a command, an option or an argument that is unknown, missing or of the wrong kind. Nothing was done.",
+    0: "Success: no problem was found.",
+    1: "Failure: a call that did not succeed, a check that found a problem, a file that cannot be used.",
+    2: "Misuse: a command, an option or an argument is unknown, missing or invalid. Nothing was done.",
 }
-"""What every command ends with; docs/reference/cli.md says it."""
+"""Exit codes of all commands, as in docs/reference/cli.md."""
 
 _ASKED = "toolgen.cli.json"
 
@@ -43,7 +43,7 @@ _COMMANDS = (
         "Call TOOL.",
     ),
     LazyCommand(
-        "backup", "toolgen.cli.backup", "Back up the record and the state into DIR, also while the gateway runs."
+        "backup", "toolgen.cli.backup", "Back up the audit log and the state into DIR, also while the gateway runs."
     ),
     LazyCommand("completion", "toolgen.cli.completion", "Print the script that completes commands in a shell."),
     LazyCommand(
@@ -59,58 +59,58 @@ _COMMANDS = (
     LazyCommand(
         "diff",
         "toolgen.cli.diff",
-        "Say what changed from OLD to NEW, breaking changes first; exit 1 when something breaks.",
+        "List the changes from OLD to NEW, breaking changes first; exit 1 if there is a breaking change.",
     ),
     LazyCommand(
         "doctor",
         "toolgen.cli.doctor",
-        "Try what must not be possible, and hold every database's account against the policy.",
+        "Test that forbidden actions fail, and compare the account of every database with the policy.",
     ),
     LazyCommand(
         "grant",
         "toolgen.cli.grant",
-        "Give ROLE to a principal for some time, or ask for one that takes two people; `toolgen grants` lists and revokes.",
+        "Give ROLE to a principal for some time, or request one that needs two people; `toolgen grants` lists and revokes.",
     ),
-    LazyCommand(
-        "grants", "toolgen.cli.grants", "List what people allowed for some time, calls and roles, and revoke it."
-    ),
+    LazyCommand("grants", "toolgen.cli.grants", "List standing approvals and temporary roles, and revoke them."),
     LazyCommand(
         "init",
         "toolgen.cli.init",
-        "Make a project: toolgen.yaml, a policy that allows the reads, and a key.",
+        "Make a project: toolgen.yaml, a policy that allows reads, and a key.",
     ),
-    LazyCommand("install", "toolgen.cli.install", "Put the gateway among the servers of an MCP client."),
+    LazyCommand("install", "toolgen.cli.install", "Add the gateway to the servers of an MCP client."),
     LazyCommand(
         "keys",
         "toolgen.cli.keys",
-        "Give out API keys, list them, and revoke keys, tokens and client certificates.",
+        "Create, list and revoke API keys, and revoke tokens and client certificates.",
     ),
-    LazyCommand("lint", "toolgen.cli.lint", "Report what makes descriptions poor or unsafe for agents."),
+    LazyCommand("lint", "toolgen.cli.lint", "Report faults that make descriptions poor or unsafe for agents."),
     LazyCommand(
         "mock",
         "toolgen.cli.mock",
         "Serve the OpenAPI description SPEC, or that of a SOURCE of toolgen.yaml, without the system it describes.",
     ),
     LazyCommand(
-        "notify", "toolgen.cli.notify", "List what webhooks are still to be told, and what could not be delivered."
+        "notify",
+        "toolgen.cli.notify",
+        "List messages that wait for delivery to webhooks, and those that could not be delivered.",
     ),
     LazyCommand(
         "pause",
         "toolgen.cli.pause",
-        "Refuse calls from now on, in every process of the project; without an option, list what is paused.",
+        "Refuse calls from now on, in every process of the project; without an option, list the pauses.",
     ),
     LazyCommand("policy", "toolgen.cli.policy", "Check, explain, replay and extend the policy."),
     LazyCommand("registry", "toolgen.cli.registry", "Describe the gateway for the MCP registry."),
     LazyCommand(
         "restore",
         "toolgen.cli.backup",
-        "Restore the backup in DIR to where the project keeps its record and state, and verify it.",
+        "Restore the backup in DIR to the project's audit log and state, and verify it.",
         attribute="restore_command",
     ),
     LazyCommand(
         "resume",
         "toolgen.cli.pause",
-        "Take calls again: those of one pause, or without an option all.",
+        "Accept calls again: end one pause, or without an option all of them.",
         attribute="resume",
     ),
     LazyCommand(
@@ -118,20 +118,20 @@ _COMMANDS = (
         "toolgen.cli.serve",
         "Serve the project's tools over MCP (/mcp) and REST (/v1).",
     ),
-    LazyCommand("sql", "toolgen.cli.sql", "Ask the SQL guard."),
+    LazyCommand("sql", "toolgen.cli.sql", "Check statements with the SQL guard."),
     LazyCommand(
         "tools",
         "toolgen.cli.tools",
         "List tools, or search them.",
     ),
-    LazyCommand("up", "toolgen.cli.up", "Build the project and serve it, with a key for as long as it runs."),
+    LazyCommand("up", "toolgen.cli.up", "Build the project and serve it, with a key that is valid while it runs."),
     LazyCommand("verify", "toolgen.cli.verify", "Prove tools against their descriptions; nothing is sent."),
     LazyCommand("workflow", "toolgen.cli.workflow", "Draw workflows."),
 )
 
 
 class _Commands(CommandGroup):
-    """The commands. Misuse is told in JSON as well where JSON is asked for, and a word that is none with the one that it resembles."""
+    """Group of all commands. With --json, misuse is also reported as JSON; an unknown command is reported with the most similar one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = args[: args.index("--")] if "--" in args else args
@@ -174,7 +174,8 @@ def cli() -> None:
 
 
 def _write_every_character() -> None:
-    """Write UTF-8 into pipes and files, and escapes of what a terminal cannot show. The encoding of Windows (cp1252) has few characters."""
+    """Write UTF-8 into pipes and files, and escapes for characters that a terminal cannot show: the encoding of Windows (cp1252) has
+    few."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and codecs.lookup(stream.encoding).name != "utf-8":
             if stream.isatty():
@@ -184,8 +185,8 @@ def _write_every_character() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> Any:
-    """Runs the command line. Exits 0 when all is well, 1 when a problem was found, 2 when it was misused."""
-    if arguments is None:  # this is the program, and no test of it
+    """Run the command line. Exits 0 on success, 1 if a problem was found, 2 on misuse."""
+    if arguments is None:  # this is the program, not a test of it
         forbid_core_dumps()
         _write_every_character()
     try:
@@ -194,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> Any:
         click.echo(f"toolgen: {error}", err=True)
     except (
         OSError
-    ) as error:  # what no command expected of the machine: a full disk, a closed pipe, a folder nobody may read
+    ) as error:  # errors of the machine that no command expects: a full disk, a closed pipe, an unreadable folder
         place = f"{error.filename}: " if isinstance(error.filename, str) else ""
         click.echo(f"toolgen: {place}{error.strerror or type(error).__name__}", err=True)
     sys.exit(1)

@@ -1,4 +1,4 @@
-"""`toolgen mock`: serves a description from its examples and schemas."""
+"""Command `toolgen mock`: it serves a description from its examples and schemas."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from toolgen.model.names import SOURCE_NAME
 def command(spec: str, host: str, port: int, config_path: str) -> None:
     """Serve the OpenAPI description SPEC, or that of a SOURCE of toolgen.yaml, without the system it describes.
 
-    A source is served with its overlays and its pinned documents, as its tools were built from it.
+    A source is served with its overlays and its pinned documents, like in the build of its tools.
 
-    Answers are the description's examples, or else values its schemas accept, and the same on every run. Required parameters and bodies
-    are checked. A request's `Prefer: code=429` chooses the answer, `Prefer: example=NAME` the example. Point `server:` in toolgen.yaml at
-    the address and say `auth: none` there, and every tool can be tried, governed and without credentials.
+    Answers are the description's examples, or otherwise values that its schemas accept, and the same on every run. Required parameters and
+    bodies are checked. A request's `Prefer: code=429` chooses the answer, `Prefer: example=NAME` the example. Set `server:` in toolgen.yaml
+    to the address with `auth: none` to try every tool without credentials.
     """
     mock = _mock(spec, config_path)
     if mock.skipped:
-        click.echo(f"warning: {mock.skipped} operation(s) are too broken to be served", err=True)
+        click.echo(f"warning: {mock.skipped} operation(s) are invalid and not served", err=True)
 
     def ready(url: str) -> None:
         click.echo(f"toolgen mocks {mock.size} operations of {spec} on {url}", err=True)
@@ -48,7 +48,7 @@ def command(spec: str, host: str, port: int, config_path: str) -> None:
 
 
 def _mock(spec: str, config_path: str) -> MockService:
-    """Return the mock of a source, or else of a description. A name that is a file is a description."""
+    """Return the mock of a source, or of a description. A name that is a file is a description."""
     if Path(spec).exists() or not SOURCE_NAME.match(spec):
         (source,) = from_specs((spec,), Path.cwd()).values()
     else:

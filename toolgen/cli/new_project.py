@@ -1,4 +1,4 @@
-"""A new project in a folder: its files are written together, and none that is there is overwritten."""
+"""New project in a folder: its files are written together, and no existing file is overwritten."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["NewProject", "is_description", "make_project", "make_sample"]
 
 _ENDINGS = (".yaml", ".yml", ".json", ".graphql", ".graphqls", ".gql", ".db", ".sqlite", ".sqlite3", ".duckdb")
 _LIKE_A_HOST = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+)(?::[0-9]+)?/")
-_ANOTHER = "add a source to it; or make another project, in the folder that --dir names"
+_ANOTHER = "add a source to it, or make another project in a folder with --dir"
 _PROJECT_LINE = "# yaml-language-server: $schema=.toolgen/toolgen.schema.json\n"
 _POLICY_LINE = "# yaml-language-server: $schema=../.toolgen/policy.schema.json\n"
 _SAMPLE = """
@@ -62,7 +62,7 @@ class NewProject(Unprinted, frozen=True, kw_only=True):
 
 
 class _NewSource(Struct, frozen=True, kw_only=True):
-    """A source that is looked for: its entry, what a build reads, and the file that is copied into the project, or None."""
+    """Source of a new project: its entry, the input of a build, and the file that is copied into the project, or None."""
 
     entry: StarterSource
     given: dict[str, Any]
@@ -75,9 +75,9 @@ def is_description(text: str) -> bool:
 
 
 def make_project(root: Path, specs: Sequence[str], *, name: str = "", server: str = "") -> NewProject:
-    """A project whose sources are `specs`: files, URLs and databases. `name` and `server` are for one of them alone.
+    """Make a project whose sources are `specs`: files, URLs and databases. `name` and `server` are for a single one.
 
-    Raises `ConfigError` where a file of a project is there already, and `ToolgenError` for a description that cannot be read.
+    Raises `ConfigError` if a file of a project exists already, and `ToolgenError` for a description that cannot be read.
     """
     _refuse_to_overwrite(root)
     with tempfile.TemporaryDirectory(prefix="toolgen-init-") as folder:
@@ -94,7 +94,7 @@ def make_project(root: Path, specs: Sequence[str], *, name: str = "", server: st
 
 
 def make_sample(root: Path) -> NewProject:
-    """The sample project: a database of two tables, one of which stays closed. Raises as `make_project` does."""
+    """Make the sample project: a database of two tables, one of which stays closed. Raises as `make_project` does."""
     _refuse_to_overwrite(root)
     with tempfile.TemporaryDirectory(prefix="toolgen-init-") as folder:
         path = Path(folder) / "notes.db"
@@ -119,7 +119,7 @@ def _refuse_to_overwrite(root: Path) -> None:
 
 
 def _name(spec: str, folder: Path, taken: Mapping[str, _NewSource]) -> str:
-    """By the title of an OpenAPI document, else by the file, the host or the database."""
+    """Return a name by the title of an OpenAPI document, or by the file, the host or the database."""
     kind, location = described_as(spec, Path.cwd())
     if CONNECTORS[kind].describes_requests:
         path = _fetched(spec, folder) if "://" in spec else Path(spec)
@@ -129,7 +129,7 @@ def _name(spec: str, folder: Path, taken: Mapping[str, _NewSource]) -> str:
 
 
 def _fetched(url: str, folder: Path) -> Path:
-    """A copy of a remote description, to be asked for its title."""
+    """Return a copy of a remote description, to read its title."""
     sources = from_mapping({"looked_at": {"openapi": url}}, folder)
     pin = Refresher(sources, folder, _silent).refresh(sources)["looked_at"].config.pin
     return pin.path if pin is not None else folder
@@ -137,7 +137,9 @@ def _fetched(url: str, folder: Path) -> Path:
 
 def _source(spec: str, root: Path, name: str, server: str) -> _NewSource:
     if not SOURCE_NAME.match(name):
-        raise ConfigError(f"'{name[:40]}' is no name of a source", suggestion="use up to 20 letters, digits and _")
+        raise ConfigError(
+            f"'{name[:40]}' is not a valid name of a source", suggestion="use up to 20 letters, digits and _"
+        )
     if "://" not in spec and not Path(spec).is_file():
         url = "a URL begins with https:// or http://" if _LIKE_A_HOST.match(spec) else ""
         raise ConfigError("there is no such file", where=spec, suggestion=url)
@@ -166,7 +168,7 @@ def _source(spec: str, root: Path, name: str, server: str) -> _NewSource:
 
 
 def _placed(source: _NewSource, root: Path, alone: bool) -> StarterSource:
-    """The entry with the file where it will be: a copy below specs/, or where it is, if descriptions are made of several files."""
+    """Return the entry with the final place of the file: a copy below specs/, or the original if descriptions consist of several files."""
     if source.copied is None:
         return source.entry
     location = f"specs/{source.copied.name}" if alone else os.path.relpath(source.copied, root.resolve())
@@ -189,7 +191,7 @@ def _write(
     *,
     without: Sequence[str] = (),
 ) -> NewProject:
-    """Writes everything, toolgen.yaml, which makes a folder a project, last."""
+    """Write all files; toolgen.yaml, which makes a folder a project, is last."""
     (result, sources), manifest = built, built[0].manifest
     key, digest = new_key()
     try:
@@ -221,7 +223,7 @@ def _write(
 
 
 def _write_schemas(folder: Path) -> None:
-    """Write the JSON schemas that editors complete keys by, for this version of toolgen; `toolgen config schema` prints them again."""
+    """Write the JSON schemas with which editors complete keys, for this version of toolgen; `toolgen config schema` prints them again."""
     folder.mkdir(exist_ok=True)
     kinds: tuple[FileKind, ...] = ("toolgen.yaml", "policy")
     for kind in kinds:
@@ -239,9 +241,9 @@ def _copy(source: Path, staged: Path, target: Path) -> None:
 
 
 def _pin(root: Path, built: Built, sources: Mapping[str, SourceSettings]) -> None:
-    """Write toolgen.lock: what was fetched, and the names of the tools, which the policy has.
+    """Write toolgen.lock: fetched documents, and the names of the tools, which are in the policy.
 
-    A later build says what changed.
+    A later build reports changes.
     """
     pins = {name: source.config.pin for name, source in sources.items() if source.config.pin is not None}
     references = {
@@ -251,7 +253,7 @@ def _pin(root: Path, built: Built, sources: Mapping[str, SourceSettings]) -> Non
 
 
 def _sign_from_the_start(directory: Path) -> Path:
-    """The public half of the key that signs the audit log: a new one, unless there is one already."""
+    """Return the public key of the key that signs the audit log: a new one, unless there is one already."""
     signing = signing_key(directory / PRIVATE)
     return public_path(directory, signing.id) if signing else make_key(directory / PRIVATE, directory)[1]
 

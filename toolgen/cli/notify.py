@@ -1,4 +1,4 @@
-"""`toolgen notify`: what waits for each webhook, what could not be delivered, and another try at it."""
+"""Command `toolgen notify`: waiting messages of each webhook, dead letters, and retries."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["command"]
 
 @click.group()
 def command() -> None:
-    """List what webhooks are still to be told, and what could not be delivered."""
+    """List messages that wait for delivery to webhooks, and those that could not be delivered."""
 
 
 @command.command("list")
 @as_json
 @config
 def list_messages(as_json: bool, config_path: str) -> None:
-    """List the webhooks, and what waits for each.
+    """List the webhooks, and the waiting messages of each.
 
     The newest hundred dead letters of each follow: messages that are not tried again.
     """
@@ -65,9 +65,9 @@ def list_messages(as_json: bool, config_path: str) -> None:
 @click.argument("webhook")
 @config
 def retry(webhook: str, config_path: str) -> None:
-    """Put the dead letters of WEBHOOK back.
+    """Retry the dead letters of WEBHOOK.
 
-    A gateway of the project delivers them, under the ids that they had.
+    A gateway of the project delivers them, with their former ids.
     """
     settings = load_settings(config_path)
     if webhook not in settings.notify.webhooks:

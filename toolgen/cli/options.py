@@ -22,18 +22,23 @@ __all__ = ["KEY_VARIABLE", "as_json", "config", "default_principal", "json_objec
 F = TypeVar("F", bound=Callable[..., Any])
 
 KEY_VARIABLE = "TOOLGEN_KEY"
-"""The environment variable that clients read a principal's key from."""
+"""Environment variable from which clients read a principal's key."""
 
 
 def config(function: F) -> F:
-    """`--config FILE`: the project to work on."""
+    """Add `--config FILE`: the project to work on."""
     return click.option(
-        "--config", "config_path", default="toolgen.yaml", show_default=True, metavar="FILE", help="The project's file."
+        "--config",
+        "config_path",
+        default="toolgen.yaml",
+        show_default=True,
+        metavar="FILE",
+        help="File of the project.",
     )(function)
 
 
 def logs(function: F) -> F:
-    """`--log-format` and `--log-level`: `logs` is how the process logs from now on."""
+    """Add `--log-format` and `--log-level`: `logs` configures the logging of the process."""
 
     @wraps(function)
     def run(*args: Any, log_format: str | None, log_level: str, **given: Any) -> Any:
@@ -42,16 +47,16 @@ def logs(function: F) -> F:
         return function(*args, logs=chosen, **given)
 
     form = click.option(
-        "--log-format", type=click.Choice(["text", "json"]), help="Text on a terminal and JSON in a pipe by default."
+        "--log-format", type=click.Choice(["text", "json"]), help="Default: text on a terminal and JSON in a pipe."
     )
     level = click.option(
-        "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="The least that is logged."
+        "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Minimum log level."
     )
     return cast(F, form(level(run)))
 
 
 def as_json(function: F) -> F:
-    """`--json`: output for programs, errors too; those are told to people on standard error as well."""
+    """Add `--json`: output for programs, errors too; errors are also printed for people on standard error."""
 
     @wraps(function)
     def run(*args: Any, **given: Any) -> Any:
@@ -72,18 +77,18 @@ def as_json(function: F) -> F:
 
 
 def default_principal(names: tuple[str, ...], given: str | None) -> str:
-    """Principal that the command line acts as: who was named, or the policy's only principal. Raises `ConfigError` when that is not
-    clear."""
+    """Return the principal that the command line acts as: the named one, or the policy's only principal. Raises `ConfigError` if it is
+    ambiguous."""
     if given is not None:
         return given
     if len(names) == 1:
         return names[0]
     known = ", ".join(names) or "none"
-    raise ConfigError(f"say as whom with --as; the policy's principals are: {known}")
+    raise ConfigError(f"name the principal with --as; the policy's principals are: {known}")
 
 
 def json_object(given: str | None, option: str) -> dict[str, Any]:
-    """The JSON object that an option holds, or that stands in the file it names (`@FILE`, `-` for standard input); {} for none."""
+    """Return the JSON object of an option, or of the file that it names (`@FILE`, `-` for standard input); {} for none."""
     if given is None:
         return {}
     try:
@@ -103,7 +108,7 @@ def json_object(given: str | None, option: str) -> dict[str, Any]:
 
 
 def operator() -> str:
-    """User who runs the command, as the machine knows them."""
+    """Return the user who runs the command, by their name on the machine."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):

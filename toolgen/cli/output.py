@@ -17,15 +17,15 @@ __all__ = ["cell", "json_line", "no_warnings", "print_json", "print_table", "pri
 
 
 def print_json(value: object) -> None:
-    """Indented JSON and a line end, on standard output."""
+    """Print indented JSON and a line end on standard output."""
     if sys.stdout is None:
-        return  # closed by the process that started us: there is nobody to print for
+        return  # standard output is closed: nobody reads it
     text = _dumped(value, indent=2)
     sys.stdout.buffer.write("\n".join(map(_escaped, text.split("\n"))).encode() + b"\n")
 
 
 def json_line(value: object) -> str:
-    """JSON on one line, with its end."""
+    """Return JSON on one line, with its line end."""
     return _escaped(_dumped(value)) + "\n"
 
 
@@ -37,7 +37,8 @@ def _dumped(value: object, indent: int = 0) -> str:
 
 
 def _escaped(text: str) -> str:
-    """JSON in which what a terminal would act on, or that turns text around, is escaped, as JSON itself does it below U+0020 alone."""
+    """Escape characters in JSON that a terminal would act on, or that turn the direction of text; JSON itself escapes only those below
+    U+0020."""
     if text.isprintable():
         return text
     return "".join(
@@ -49,7 +50,7 @@ def _escaped(text: str) -> str:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as their widest cell, on standard output. Control characters are shown, not sent to the terminal."""
+    """Print columns as wide as their widest cell, on standard output. Control characters are shown, not sent to the terminal."""
     table = [[printable(cell) for cell in row] for row in [header, *rows]]
     widths = [max(len(row[index]) for row in table) for index in range(len(header))]
     for row in table:
@@ -57,7 +58,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def coloured(cell: str, colours: Mapping[str, str]) -> str:
-    """A cell in its colour. click takes colours out where there is no terminal."""
+    """Return a cell in its colour. click removes colours without a terminal."""
     colour = colours.get(cell.rstrip())
     if colour is None:
         return cell
@@ -65,13 +66,13 @@ def coloured(cell: str, colours: Mapping[str, str]) -> str:
 
 
 def cell(value: object) -> object:
-    """A value of an entry for a table."""
+    """Return the text of a value for a table."""
     return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
 
 
 @contextmanager
 def no_warnings() -> Iterator[None]:
-    """Without lines of the log that are about what a command itself made happen, to show or to try it."""
+    """Suppress log messages about effects that a command itself causes."""
     logging.disable(logging.WARNING)
     try:
         yield
@@ -80,6 +81,6 @@ def no_warnings() -> Iterator[None]:
 
 
 def printable(cell: object) -> str:
-    """Text in which what a terminal would act on, or that turns text around, is spelled out."""
+    """Return text in which characters that a terminal would act on, or that turn the direction of text, are escaped."""
     text = "" if cell is None else str(cell)
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

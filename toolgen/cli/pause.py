@@ -1,4 +1,4 @@
-"""`toolgen pause` and `toolgen resume`: what every gateway of the project holds back."""
+"""Commands `toolgen pause` and `toolgen resume`: pauses in all gateways of the project."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ from toolgen.state.pauses import Pause, SharedPauses
 __all__ = ["command", "resume"]
 
 Edit = Callable[[tuple[Pause, ...]], tuple[Pause, ...]]
-_principal = click.option("--principal", metavar="PRINCIPAL", default="", help="Everything this principal calls.")
-_source = click.option("--source", metavar="SOURCE", default="", help="Every tool of this source.")
-_tool = click.option("--tool", metavar="GLOB", default="", help="The tools whose names match; '*' for all.")
+_principal = click.option("--principal", metavar="PRINCIPAL", default="", help="All calls of this principal.")
+_source = click.option("--source", metavar="SOURCE", default="", help="All tools of this source.")
+_tool = click.option("--tool", metavar="GLOB", default="", help="All tools with matching names; '*' for all.")
 
 
 @click.command()
 @_principal
 @_source
 @_tool
-@click.option("--reason", default="", help="Why; the caller is told.")
+@click.option("--reason", default="", help="Reason; callers see it.")
 @as_json
 @config
 def command(principal: str, source: str, tool: str, reason: str, as_json: bool, config_path: str) -> None:
-    """Refuse calls from now on, in every process of the project; without an option, list what is paused."""
+    """Refuse calls from now on, in every process of the project; without an option, list the pauses."""
     settings = load_settings(config_path)
     given = Pause(principal=principal, source=source, tool=tool, reason=reason_in(reason), since=SystemClock().now())
     if not any(given.target):
         _print(_read(settings), as_json=as_json)
         return
     if sum(map(bool, given.target)) > 1:
-        raise click.UsageError("name one of --principal, --source and --tool; each is a pause of its own")
+        raise click.UsageError("use one of --principal, --source and --tool; each is a separate pause")
     if len(reason) > MAX_REASON_LENGTH:
         raise click.BadParameter(f"has more than {MAX_REASON_LENGTH} characters", param_hint="--reason")
     _check(given, config_path)
-    # First what matters most: a pause holds even where it cannot be recorded.
+    # The pause comes first: it is effective even if it cannot be recorded.
     alone = _pause(settings, with_one(given))
     try:
         _record(settings, "pause", [given])
     except AuditError as error:
-        raise AuditError(f"paused, but this is not on record: {error.message}", where=error.where) from error
+        raise AuditError(f"paused, but this is not recorded: {error.message}", where=error.where) from error
     if alone is not None:
         raise StateError(
-            f"paused on this machine alone: {alone.message}", suggestion="pause again once Redis can be reached"
+            f"paused on this machine only: {alone.message}", suggestion="pause again once Redis can be reached"
         )
     now = _read(settings)
     _print(now, as_json=as_json)
@@ -69,12 +69,12 @@ def command(principal: str, source: str, tool: str, reason: str, as_json: bool, 
 @as_json
 @config
 def resume(principal: str, source: str, tool: str, as_json: bool, config_path: str) -> None:
-    """Take calls again: those of one pause, or without an option all."""
+    """Accept calls again: end one pause, or without an option all of them."""
     settings = load_settings(config_path)
     target = (principal, source, tool)
     ended = [item for item in _read(settings) if not any(target) or item.target == target]
     if not ended:
-        raise ConfigError("that is not paused", suggestion="`toolgen pause` lists what is")
+        raise ConfigError("that is not paused", suggestion="`toolgen pause` lists the pauses")
     _record(settings, "resume", ended)
     edit = without(ended)
     _shared(settings, lambda pauses: pauses.change(edit))
@@ -84,7 +84,7 @@ def resume(principal: str, source: str, tool: str, as_json: bool, config_path: s
 
 
 def _pause(settings: Settings, edit: Edit) -> StateError | None:
-    """Pauses everywhere; on this machine at least, and then why not elsewhere."""
+    """Pause everywhere, or at least on this machine; in that case, return the reason."""
     if settings.state is None:
         pauses_of(settings).change(edit)
         return None
@@ -124,7 +124,7 @@ def _check(given: Pause, config_path: str) -> None:
     try:
         gateway = Gateway.load(config_path)
     except ToolgenError as error:
-        click.echo(f"warning: not checked against the project, which cannot be loaded: {error}", err=True)
+        click.echo(f"warning: the names were not checked, because the project cannot be loaded: {error}", err=True)
         return
     check(given, gateway.callers, gateway.manifest)
 

@@ -1,4 +1,4 @@
-"""Remote descriptions in a build: fetched, held against toolgen.lock, and refused when they are not what a person accepted."""
+"""Remote descriptions in a build: fetched, compared with toolgen.lock, and refused if nobody accepted their changes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Sources = Mapping[str, SourceSettings]
 
 
 class Drift(Struct, frozen=True, kw_only=True):
-    """A description that is not what was pinned, itself or in what it refers to, and what that does to its tools.
+    """Description that differs from its pin, itself or in its references, and the effect on its tools.
 
-    `difference` is `None` when the two cannot be compared. `spelled` are lines of the texts that differ: all where
-    it says nothing, and otherwise those with characters that nobody sees.
+    `difference` is None if the two cannot be compared. `spelled` are differing lines of the texts: all of them if `difference` is empty,
+    otherwise those with invisible characters.
     """
 
     source: str
@@ -44,9 +44,9 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 
 class Refresher:
-    """Fetches what the sources of one build have beyond this machine into `staging`; `staged` says whether anything of it is new.
+    """Fetches the remote parts of the sources of one build into `staging`; `staged` is True if there is something new.
 
-    `unlisted` are MCP servers that did not list their tools and have no pin: they have no tools in this build, and get no pin by it.
+    `unlisted` are MCP servers that did not list their tools and have no pin: they have no tools in this build, and get no pin from it.
     """
 
     def __init__(self, sources: Sources, staging: Path, began: Callable[[str], None]) -> None:
@@ -61,9 +61,9 @@ class Refresher:
         self.asked: dict[str, ServerListing] = {}
 
     def refresh(self, sources: Sources) -> Sources:
-        """The sources with what their URLs say now. What cannot be reached is read from its pinned copy, with a warning.
+        """Return the sources with the current content of their URLs. Unreachable ones are read from their pinned copies, with a warning.
 
-        Raises `DescriptionError` when a description has no such copy; of MCP servers, when there is nothing else to build.
+        Raises `DescriptionError` if a description has no such copy; for MCP servers, if there is nothing else to build.
         """
         fresh = {
             name: self._refreshed(name, source) if is_networked(source.config) else source
@@ -74,9 +74,10 @@ class Refresher:
         return fresh
 
     def completed(self, sources: Sources, build: Callable[[Sources], Built]) -> tuple[Built, Sources]:
-        """Build the sources until every document they refer to, as far as it can be fetched, is there.
+        """Build the sources until all documents that they refer to are fetched, as far as possible.
 
-        A fetched document can refer to others, so this repeats until nothing new is wanted. Raises `DescriptionError` if that does not end.
+        A fetched document can refer to others, so this repeats until nothing new is requested. Raises `DescriptionError` if that does not
+        end.
         """
         for _ in range(_MAX_ROUNDS):
             built = build(sources)
@@ -124,7 +125,7 @@ class Refresher:
         return AS_PINNED if old.digest == new.digest else changed_since(old, new)
 
     def _description(self, name: str, source: SourceSettings) -> tuple[SourceConfig, list[str]]:
-        """The source with its description as it is now, and its URL where that is not what was pinned."""
+        """Return the source with its current description, and its URL if it differs from the pin."""
         config = source.config
         if not is_remote(config):
             return config, []
@@ -160,7 +161,7 @@ class Refresher:
         return fresh
 
     def _pulled(self, name: str, source: SourceSettings, urls: tuple[str, ...]) -> SourceSettings:
-        """The source with those of the documents it asks for that can be had; the same one when there are none."""
+        """Return the source with the available ones of the documents it refers to; the same object if there are none."""
         found: dict[str, Pin] = {}
         for url in urls:
             if (name, url) in self._missed:
@@ -170,7 +171,7 @@ class Refresher:
                 found[url] = self._fetched(name, url)
             except DescriptionError as error:
                 self._missed.add((name, url))
-                click.echo(f"warning: {error.where}: {error.message}; what refers to it is left out", err=True)
+                click.echo(f"warning: {error.where}: {error.message}; its references are left out", err=True)
         if not found:
             return source
         self.staged.add(name)
@@ -194,10 +195,10 @@ class Refresher:
 
 
 def accepted(drifts: list[Drift], accept: bool) -> None:
-    """Says what drifted. Raises `DescriptionError` unless a person has accepted it."""
+    """Print the changes. Raises `DescriptionError` unless a person has accepted them."""
     for drift in drifts:
         for url in drift.urls:
-            click.echo(f"{drift.source}: {url.partition('?')[0]} is not what {LOCK} has pinned:", err=True)
+            click.echo(f"{drift.source}: {url.partition('?')[0]} differs from its pin in {LOCK}:", err=True)
         if drift.difference is not None:
             print_difference(drift.difference, err=True)
         for line in drift.spelled:
@@ -211,12 +212,12 @@ def accepted(drifts: list[Drift], accept: bool) -> None:
 
 
 def _same(old: Pin, new: Pin) -> bool:
-    """A copy that was lost is written again; one that was edited is left for the build to find."""
+    """Restore a lost copy; an edited one is left for the build to find."""
     return (old.url, old.digest, old.base) == (new.url, new.digest, new.base) and old.path.exists()
 
 
 def _spelled(old: SourceConfig, new: SourceConfig) -> tuple[str, ...]:
-    """Places at which the texts differ, document by document."""
+    """Yield the places at which the texts differ, document by document."""
     pairs = [(old.pin, new.pin), *((pin, new.references.get(url)) for url, pin in old.references.items())]
     return tuple(
         line
@@ -230,7 +231,7 @@ def _content(pin: Pin) -> bytes:
     try:
         return pin.path.read_bytes()
     except OSError:
-        return b""  # a copy that is gone
+        return b""  # the copy is missing
 
 
 def _as_pinned(config: SourceConfig) -> SourceConfig:

@@ -1,4 +1,4 @@
-"""`toolgen policy`: what the policy says, checked, explained, replayed over the audit log and suggested from it."""
+"""Command `toolgen policy`: the policy is checked, explained, replayed over the audit log and extended by suggestions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from toolgen.policy.explain import (
 )
 
 _UNAUTHENTICATED = (
-    "unauthenticated"  # what a reviewer of the policy must know of a build: calls that nobody answers for
+    "unauthenticated"  # problems of a build that a reviewer of the policy needs to know: calls that nobody answers for
 )
 
 
@@ -68,9 +68,9 @@ def command() -> None:
 @as_json
 @config
 def check(as_json: bool, config_path: str) -> None:
-    """Load the policy against the catalog, run the tests it carries, and advise on what it may not mean.
+    """Load the policy against the catalog, run its tests, and give advice on probable mistakes.
 
-    Only a policy that cannot be used and tests that fail make it exit 1.
+    Only an invalid policy and failed tests make it exit 1.
     """
     gateway = Gateway.load(config_path)
     results = asyncio.run(gateway.current.compiled_policy.check())
@@ -136,13 +136,13 @@ _since = click.option("--since", default="7d", show_default=True, metavar="AGE",
 @click.argument("pairs", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--args", "given", metavar="JSON|@FILE|-", help="All arguments as one JSON object.")
 @caller
-@click.option("--at", metavar="TIME", help="When, like 2027-01-31T12:00:00Z; now unless said.")
+@click.option("--at", metavar="TIME", help="Time of the call, like 2027-01-31T12:00:00Z; default: now.")
 @click.option(
     "--after",
     "earlier",
     multiple=True,
     metavar="TOOL[:OUTCOME]|JSON",
-    help="A call made before, in the same session: it was ok, failed or is running; or an entry of after: as tests have it.",
+    help="Earlier call in the same session: TOOL=ok, failed or running; or an entry of after: as in tests.",
 )
 @as_json
 @config
@@ -156,10 +156,10 @@ def explain_call(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """Say how a call to TOOL is decided: every rule, and why it applies or not.
+    """Explain the decision about a call to TOOL: every rule, and why it applies or not.
 
-    TOOL may be prompt:NAME or resource:URI, for getting a prompt or reading a resource. No call came before it but those of --after,
-    the first one first.
+    TOOL may be prompt:NAME or resource:URI, for getting a prompt or reading a resource. Earlier calls are only those of --after, the first
+    one first.
     """
     gateway = Gateway.load(config_path)
     who = caller.by_now(gateway)
@@ -167,7 +167,7 @@ def explain_call(
         tool, given = call
     if tool.startswith((PROMPT, RESOURCE)):
         if given is not None or earlier:
-            raise click.UsageError("--args and --after go with a tool")
+            raise click.UsageError("--args and --after are only for tools")
         _explain_read(gateway, who, tool, pairs, None if at is None else _moment(at), as_json=as_json)
         return
     known = gateway.manifest.tools.get(tool)
@@ -234,7 +234,7 @@ def _explain_judged(
 
 
 def _reading_call(gateway: Project, about: str) -> tuple[str, str] | None:
-    """The tool that reads a resource, and the arguments as JSON; None for what no tool reads."""
+    """Return the tool that reads a resource, and the arguments as JSON; None if no tool reads it."""
     if not about.startswith(RESOURCE):
         return None
     found, arguments = resolved_context(gateway.manifest, "", about.removeprefix(RESOURCE), {})
@@ -246,11 +246,11 @@ def _reading_call(gateway: Project, about: str) -> tuple[str, str] | None:
 def _explain_read(
     gateway: Project, who: Principal, about: str, pairs: tuple[str, ...], at: float | None, *, as_json: bool
 ) -> None:
-    """Says how getting a prompt or reading a resource is decided."""
+    """Explain the decision about getting a prompt or reading a resource."""
     prompt = about.removeprefix(PROMPT) if about.startswith(PROMPT) else ""
     parted = [pair.partition("=") for pair in pairs]
     if not prompt and parted:
-        raise click.UsageError("a resource is named by its URI, and takes no arguments")
+        raise click.UsageError("a resource is identified by its URI, and has no arguments")
     if not all(equals for _, equals, _ in parted):
         raise click.UsageError("arguments are NAME=VALUE")
     compiled_policy = gateway.current.compiled_policy
@@ -290,7 +290,7 @@ def _print_rules(readings: Mapping[str, list[Json]], rules: list[Considered]) ->
 @as_json
 @config
 def replay_calls(since: str, as_json: bool, config_path: str) -> None:
-    """Decide the recorded calls again under the policy on disk, and list what would differ. Exits 1 when anything does."""
+    """Decide the recorded calls again under the policy on disk, and list differences. Exits 1 if there are any."""
     gateway = Gateway.load(config_path)
     shown: dict[str, list[dict[str, object]]] = {"differ": [], "undecidable": []}
     calls = differ = undecidable = unasked = 0
@@ -311,7 +311,7 @@ def replay_calls(since: str, as_json: bool, config_path: str) -> None:
     else:
         click.echo(
             f"{calls} calls, {differ} would differ, {undecidable} cannot be decided from the record, and of {unasked} "
-            "the rules had not been asked: a limit or a pause refused them"
+            "the rules were not evaluated: a limit or a pause refused them"
         )
     sys.exit(1 if differ else 0)
 
@@ -320,15 +320,15 @@ def replay_calls(since: str, as_json: bool, config_path: str) -> None:
 @_since
 @config
 def suggest_rules(since: str, config_path: str) -> None:
-    """Print the smallest policy that would have allowed what no rule allowed, as YAML to be read before it is used.
+    """Print the smallest policy that would have allowed calls without a rule, as YAML to be reviewed before use.
 
-    Comments say of each rule what it would allow beyond the calls that were seen.
+    Comments list for each rule what it would allow beyond the observed calls.
     """
     gateway = Gateway.load(config_path)
     with uncollected():
         rules = suggest(gateway.settings, gateway.manifest, gateway.current.compiled_policy, _ago(since))
     if not rules:
-        click.echo("nothing was refused for want of a rule", err=True)
+        click.echo("no call was refused because of a missing rule", err=True)
         return
     click.echo("rules:")
     for one in rules:
@@ -344,21 +344,21 @@ def suggest_rules(since: str, config_path: str) -> None:
 @as_json
 @config
 def accept_files(as_json: bool, config_path: str) -> None:
-    """Accept the policy files as they are, also where one is gone, was cut or has lost its end marker.
+    """Accept the policy files in their current state, also if one is missing, was truncated or has lost its end marker.
 
-    Running gateways put them in force once they have been unchanged for two seconds; an edit after this is another one.
+    Running gateways put them in force after they were unchanged for two seconds; a later edit needs a new acceptance.
     """
-    gateway = Gateway.load(config_path)  # what cannot be used is not accepted
+    gateway = Gateway.load(config_path)  # an invalid policy is not accepted
     settings, files = gateway.settings, read_files(gateway.settings.policies)
     made, place = accept(settings, files)
     alone = asyncio.run(_share(settings, made))
     try:
         asyncio.run(_record(settings, gateway.policy.digest, files))
     except AuditError as error:
-        raise AuditError(f"accepted, but this is not on record: {error.message}", where=error.where) from error
+        raise AuditError(f"accepted, but this is not recorded: {error.message}", where=error.where) from error
     if alone is not None:
         raise StateError(
-            f"accepted on this machine alone: {alone.message}", suggestion="accept again once Redis can be reached"
+            f"accepted on this machine only: {alone.message}", suggestion="accept again once Redis can be reached"
         )
     if as_json:
         print_json({"files": sorted(files.contents), "digest": files.digest, "written": str(place)})
@@ -373,7 +373,7 @@ def accept_files(as_json: bool, config_path: str) -> None:
 
 
 async def _share(settings: Settings, made: Acceptance) -> StateError | None:
-    """Tells gateways that share a Redis; why that could not be, if it could not."""
+    """Notify gateways that share a Redis; return the reason if that failed."""
     box = shared_acceptance(settings)
     if box is None:
         return None
@@ -405,7 +405,7 @@ def _ago(text: str) -> float:
 
 
 def _earlier(text: str, manifest: Manifest) -> EarlierCall:
-    """A call made before: a tool and how it ended, or the JSON of an entry of `after:`."""
+    """Parse an earlier call: a tool and its status, or the JSON of an entry of `after:`."""
     name, _, outcome = text.partition(":")
     given: object = {"call": name, "outcome": outcome or "ok"}
     try:

@@ -14,10 +14,10 @@ _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
 def problem_lines(problems: Iterable[Problem], rest: str) -> list[str]:
-    """At most 20 lines, and one with the number of problems that are in none of them, followed by `rest`.
+    """Return at most 20 lines, and one with the number of the remaining problems, followed by `rest`.
 
-    Problems of one source with the same level, code and message differ in their origins alone: the line names three of these and says how
-    many there are.
+    Problems of one source with the same level, code and message differ only in their places: the line names three of these and their
+    number.
     """
     groups: dict[tuple[str, str, str, str], list[Problem]] = {}
     for problem in problems:

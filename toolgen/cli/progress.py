@@ -1,4 +1,4 @@
-"""Progress of long work: a line on a terminal that goes when the work is done, and nothing in a pipe."""
+"""Progress of long work: a line on a terminal that disappears at the end, and nothing in a pipe."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["counted", "portion", "progress"]
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Gives a function that is told what begins now, `total` times; it draws on standard error when that is a terminal."""
+    """Yield a function that is called with the name of each of `total` steps; it draws on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    # Only here, because importing it takes as long as a small build.
+    # Imported here, because the import takes as long as a small build.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
@@ -40,7 +40,7 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def portion() -> Iterator[Callable[[int, int], None]]:
-    """Gives a function that is told how much of how much is done; it draws on standard error when that is a terminal."""
+    """Yield a function that is called with the finished and the total amount; it draws on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -55,7 +55,7 @@ def portion() -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def counted(what: str) -> Iterator[Callable[[int], None]]:
-    """Gives a function that is told how many of what are done, of nobody knows how many; draws as the others do."""
+    """Yield a function that is called with a count and the name of the counted things, without a total; it draws like the others."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return

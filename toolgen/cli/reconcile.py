@@ -1,4 +1,4 @@
-"""`toolgen audit reconcile`: calls with an unknown outcome, and what somebody found out about them."""
+"""Command `toolgen audit reconcile`: calls with an unknown outcome, and the outcomes that people found."""
 
 from __future__ import annotations
 
@@ -38,15 +38,17 @@ _HEAD = (
 
 @click.command()
 @click.argument("call_id", required=False)
-@click.option("--happened", "found", flag_value="happened", help="It took effect.")
-@click.option("--did-not-happen", "found", flag_value="did_not_happen", help="It had none; its key may be used again.")
-@click.option("--note", default="", help=f"How you know, for the audit log; up to {MAX_NOTE_LENGTH} characters.")
+@click.option("--happened", "found", flag_value="happened", help="The call took effect.")
+@click.option(
+    "--did-not-happen", "found", flag_value="did_not_happen", help="The call had no effect; its key may be used again."
+)
+@click.option("--note", default="", help=f"Evidence, for the audit log; up to {MAX_NOTE_LENGTH} characters.")
 @click.option(
     "--as",
     "principal",
     type=PRINCIPAL_NAME,
     metavar="PRINCIPAL",
-    help="Who says so: a principal with the role reviewer.",
+    help="Principal that reports this, with the role reviewer.",
 )
 @since_option
 @as_json
@@ -60,13 +62,13 @@ def reconcile(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """List the calls whose outcome is unknown, that never ended, or that wait on record and are not kept any more, with what finds them in
-    the system behind; or, with CALL_ID, record what became of one.
+    """List the calls with an unknown outcome, with the data to find them in the other system; or, with CALL_ID, record the outcome of one.
 
-    Reads that never ended are counted and not listed: they changed nothing.
+    These are calls whose outcome is unknown, that never ended, or that wait in the log but are not stored any more. Reads that never ended
+    are counted and not listed: they changed nothing.
     """
     if (call_id is None) is not (found is None):
-        raise click.UsageError("name a call and what became of it: CALL_ID --happened, or CALL_ID --did-not-happen")
+        raise click.UsageError("name a call and its outcome: CALL_ID --happened, or CALL_ID --did-not-happen")
     if len(note) > MAX_NOTE_LENGTH:
         raise click.BadParameter(f"has more than {MAX_NOTE_LENGTH} characters", param_hint="--note")
     gateway = Gateway.load(config_path)
@@ -94,7 +96,9 @@ async def _open(gateway: Administration, since: float) -> OpenOutcomes:
 
 async def _settle(gateway: Administration, call_id: str, found: str, who: str, note: str, since: float) -> None:
     if not gateway.callers.may_review(gateway.callers.named(who)):
-        raise ToolgenError(f"{who} does not have the role reviewer", suggestion="name somebody who has with --as")
+        raise ToolgenError(
+            f"{who} does not have the role reviewer", suggestion="name a principal with this role with --as"
+        )
     async with gateway.short_session():
         await gateway.unknown_outcomes.settle(call_id, found, by=who, note=note, since=since)
 

@@ -1,4 +1,4 @@
-"""`toolgen registry`: the gateway as the MCP registry lists servers."""
+"""Command `toolgen registry`: the entry of the gateway for the MCP registry."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def command() -> None:
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--release", required=True, metavar="VERSION", help="Version of the server, like 1.2.0.")
 @click.option("--description", default="", metavar="TEXT", help="One sentence of at most 100 characters.")
-@click.option("--endpoint", default="", metavar="NAME", help="An entry of gateway.endpoints, in place of /mcp.")
-@click.option("-o", "--output", "path", metavar="FILE", help="File to write; standard output without it.")
+@click.option("--endpoint", default="", metavar="NAME", help="Entry of gateway.endpoints, instead of /mcp.")
+@click.option("-o", "--output", "path", metavar="FILE", help="Output file; default: standard output.")
 @config
 def export(name: str, release: str, description: str, endpoint: str, path: str | None, config_path: str) -> None:
-    """Write server.json, as the MCP registry takes it, for the server at gateway.url.
+    """Write server.json, in the format of the MCP registry, for the server at gateway.url.
 
-    NAMESPACE is a domain of yours in reverse (com.example), or io.github.YOU. It names no tool and no key.
+    NAMESPACE is a domain of yours in reverse (com.example), or io.github.YOU. The file contains no tool and no key.
     """
     if not _NAME.match(name):
-        raise click.BadParameter("takes a name like com.example/tools", param_hint="NAMESPACE/NAME")
+        raise click.BadParameter("must be a name like com.example/tools", param_hint="NAMESPACE/NAME")
     if not _VERSION.match(release):
-        raise click.BadParameter("takes one version, like 1.2.0", param_hint="--release")
+        raise click.BadParameter("must be one version, like 1.2.0", param_hint="--release")
     if len(description) > _MAX_LENGTH or not description.isprintable():
         raise click.BadParameter(f"takes at most {_MAX_LENGTH} characters", param_hint="--description")
     found = server_json(load_settings(config_path), name, release, description, endpoint)
@@ -67,10 +67,10 @@ def export(name: str, release: str, description: str, endpoint: str, path: str |
 
 
 def server_json(settings: Settings, name: str, release: str, description: str, endpoint: str) -> Mapping[str, Any]:
-    """The description of a server for the registry. Raises `ConfigError` for a gateway that nobody could reach by it."""
+    """Return the description of a server for the registry. Raises `ConfigError` for a gateway without a public address."""
     if not settings.url or urlsplit(settings.url).scheme != "https":
         raise ConfigError(
-            "gateway.url: says no https address, at which the registry could list the gateway",
+            "gateway.url: the registry needs an https address of the gateway",
             where=str(settings.path),
             suggestion='add gateway: {url: "https://tools.example.com"}',
         )
@@ -83,7 +83,7 @@ def server_json(settings: Settings, name: str, release: str, description: str, e
         "url": f"{settings.url}/mcp{f'/{endpoint}' if endpoint else ''}",
     }
     credentials = load_credentials(settings.policies)
-    if not credentials.issuers:  # clients find out by themselves where users of an identity provider sign in
+    if not credentials.issuers:  # clients discover the sign-in of identity providers themselves
         key = "Bearer, a space, and the key that the operator of the gateway gave you"
         remote["headers"] = [{"name": "Authorization", "description": key, "isRequired": True, "isSecret": True}]
     return {
@@ -100,7 +100,7 @@ def server_json(settings: Settings, name: str, release: str, description: str, e
 
 
 def _icons(server: McpServerSettings) -> list[dict[str, Any]]:
-    """The icons that the registry takes: https URLs, and no data."""
+    """Yield the icons that the registry accepts: https URLs, and no data URLs."""
     return [
         {name: value for name, value in icon.items() if name != "mimeType" or value in _ICON_TYPES}
         for icon in server.icons

@@ -1,4 +1,4 @@
-"""A gateway elsewhere, asked over its REST interface with its user's own key."""
+"""Client of the REST interface of a remote gateway, with the key of its user."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["KEY", "alone", "request", "url_option"]
 KEY = "TOOLGEN_KEY"
 _TIMEOUT_S = 30.0
 
-url_option = click.option("--url", metavar="URL", help=f"A gateway elsewhere; the key is taken from {KEY}.")
+url_option = click.option("--url", metavar="URL", help=f"URL of a remote gateway; the key is read from {KEY}.")
 
 
 def alone(principal: str | None) -> None:
     if principal is not None:
-        raise click.UsageError(f"with --url the key in {KEY} says who answers, and --as nothing")
+        raise click.UsageError(f"with --url the key in {KEY} identifies the principal, so --as is not allowed")
 
 
 def request(method: str, url: str, path: str, body: object = None) -> Any:
-    """A request to a gateway's REST interface. The key goes where the URL says, and nowhere else: no proxy, no redirect."""
+    """Send a request to a gateway's REST interface. The key is only sent to this URL: no proxy, no redirect."""
     key = os.environ.get(KEY, "")
     if not key or not key.isascii() or not key.isprintable():
         raise ConfigError(f"the environment has no usable key in {KEY}", suggestion="set it to your own key")
@@ -52,7 +52,7 @@ def request(method: str, url: str, path: str, body: object = None) -> Any:
         reason, suggestion = connection_failure(error)
         raise ConfigError(f"the gateway cannot be reached: {reason}", where=url, suggestion=suggestion) from error
     except ValueError as error:
-        raise ConfigError("what answers there is no gateway", where=url) from error
+        raise ConfigError("the server at this URL is not a gateway", where=url) from error
     if answer.status_code != 200:
         refusal = told.get("error") if isinstance(told, dict) else None
         said = refusal if isinstance(refusal, dict) else {}

@@ -1,4 +1,4 @@
-"""Renamed operations that a build reports from toolgen.lock, and, with --rename, the effect on the project's policies."""
+"""Renamed operations in a build, by toolgen.lock, and, with --rename, the effect on the project's policies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Renaming(Struct, frozen=True, kw_only=True):
 
 
 def new_words(old: Names, new: Names) -> tuple[str, ...]:
-    """A sentence for each operation that its description calls otherwise now, and whose tool is called as before."""
+    """Return a sentence for each operation that was renamed in its description, and whose tool keeps its name."""
     said = []
     for source, names in new.items():
         before = old.get(source, {})
@@ -45,7 +45,7 @@ def new_words(old: Names, new: Names) -> tuple[str, ...]:
 
 
 def renames(old: Names, new: Names) -> tuple[Renaming, ...]:
-    """The operations whose tools are called otherwise after names were assigned again."""
+    """Return the operations whose tools have other names after names were assigned again."""
     return tuple(
         Renaming(source=source, identity=identity, old=before.name, new=names[identity].name)
         for source, names in sorted(new.items())
@@ -55,7 +55,7 @@ def renames(old: Names, new: Names) -> tuple[Renaming, ...]:
 
 
 def print_renames(found: Iterable[Renaming], old: Names, new: Names, documents: Iterable[YamlDocument]) -> None:
-    """Lists renamed tools, names that went to other operations, and the lines of policies and toolgen.yaml that mean others now."""
+    """Print renamed tools, names that moved to other operations, and the lines of policies and toolgen.yaml that mean other tools now."""
     listed = tuple(found)
     before = {one.name: f"{source}: {identity}" for source, names in old.items() for identity, one in names.items()}
     for one in listed:
@@ -79,7 +79,7 @@ def print_renames(found: Iterable[Renaming], old: Names, new: Names, documents: 
 
 
 def policy_documents(directory: Path) -> list[YamlDocument]:
-    """The files of a policy directory, as far as they can be read."""
+    """Return the files of a policy directory, as far as they can be read."""
     try:
         files = read_files(directory)
         return [
@@ -87,14 +87,15 @@ def policy_documents(directory: Path) -> list[YamlDocument]:
             for name, content in sorted(files.contents.items())
         ]
     except PolicyError as error:
-        click.echo(f"warning: {error}; what it says of tools is not listed", err=True)
+        click.echo(f"warning: {error}; its tools are not listed", err=True)
         return []
 
 
 def _changed(
     document: YamlDocument, before: Mapping[str, str], after: Mapping[str, str]
 ) -> Iterator[tuple[str, str, list[str], list[str]]]:
-    """Texts of a document that are a tool's name, or a glob for some, and mean others than before: place, text, lost, gained."""
+    """Yield texts of a document that are a tool's name, or a glob for tools, and mean other tools than before: place, text, lost,
+    gained."""
     moved = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     for path, text in _texts((), document.data):
         names = [name for name in moved if fnmatchcase(name, text)]
@@ -107,7 +108,7 @@ def _changed(
 
 
 def _texts(path: tuple[str | int, ...], value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The keys and values of a document that may mean tools: a name has two underscores, and a glob a star."""
+    """Yield the keys and values of a document that may mean tools: a name has two underscores, and a glob a star."""
     if isinstance(value, str):
         if "__" in value or (value.endswith("*") and value != "*" and " " not in value):
             yield path, value

@@ -22,7 +22,7 @@ _MAX_SIZE = 262_144
 def certificate_entry(text: str, issuer: str | None) -> dict[str, str]:
     """Return the entry under `certificate:` of a revocation. A fingerprint or serial may be written as openssl does, `AB:CD:…`.
 
-    Raises `ConfigError` for a file that holds no certificate.
+    Raises `ConfigError` for a file without a certificate.
     """
     if text.startswith("@"):
         entry = {"fingerprint": f"sha256:{_fingerprint(Path(text[1:]))}"}
@@ -36,7 +36,7 @@ def certificate_entry(text: str, issuer: str | None) -> dict[str, str]:
     elif "=" in text:
         entry = {"subject": text}
     else:
-        message = "takes sha256:FINGERPRINT, serial:HEX, a subject like CN=bot,O=Acme, or @FILE"
+        message = "must be sha256:FINGERPRINT, serial:HEX, a subject like CN=bot,O=Acme, or @FILE"
         raise click.BadParameter(message, param_hint="--certificate")
     return entry if issuer is None else {**entry, "issuer": issuer}
 
@@ -44,7 +44,7 @@ def certificate_entry(text: str, issuer: str | None) -> dict[str, str]:
 def _digits(text: str) -> str:
     digits = text.replace(":", "").lower()
     if not _HEX.match(digits):
-        raise click.BadParameter(f"'{text[:80]}' is no number in hex", param_hint="--certificate")
+        raise click.BadParameter(f"'{text[:80]}' is not a number in hex", param_hint="--certificate")
     return digits
 
 
@@ -54,4 +54,4 @@ def _fingerprint(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ConfigError(f"{path} holds no certificate in PEM") from error
+        raise ConfigError(f"{path} contains no certificate in PEM") from error

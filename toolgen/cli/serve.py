@@ -1,4 +1,4 @@
-"""`toolgen serve`: the gateway behind MCP and REST."""
+"""Command `toolgen serve`: the gateway with MCP and REST."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from toolgen.gateway.protocol import Administration
 
 
 @click.command()
-@click.option("--stdio", is_flag=True, help="Speak MCP over standard input and output instead of HTTP.")
-@click.option("--client", default="", hidden=True, help="The client that `toolgen install` wrote this for.")
+@click.option("--stdio", is_flag=True, help="Serve MCP over standard input and output instead of HTTP.")
+@click.option("--client", default="", hidden=True, help="Client for which `toolgen install` wrote this command.")
 @caller
-@click.option("--host", metavar="HOST", help="Address to listen on; gateway.host by default.")
+@click.option("--host", metavar="HOST", help="Address to listen on; default: gateway.host.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for a free one; gateway.port by default."
+    "--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for a free one; default: gateway.port."
 )
-@click.option("--workers", type=int, help="Processes that share the port; gateway.workers by default.")
+@click.option("--workers", type=int, help="Processes that share the port; default: gateway.workers.")
 @logs
 @config
 def command(
@@ -38,17 +38,17 @@ def command(
     logs: Logs,
     config_path: str,
 ) -> None:
-    """Serve the project's tools over MCP (/mcp) and REST (/v1). With --stdio, --as says whom the client is."""
+    """Serve the project's tools over MCP (/mcp) and REST (/v1). With --stdio, --as names the principal of the client."""
     gateway = Gateway.load(config_path, serving=True)
     for warning in gateway.settings.warnings:
         click.echo(f"warning: {warning}", err=True)
     if stdio and workers is not None:
-        raise click.UsageError("--workers share a port, and --stdio has none")
+        raise click.UsageError("--workers needs a port, and --stdio has none")
     if stdio:
         note_client(gateway.settings, client)
         serve_stdio(gateway, caller.principal(gateway))
     elif caller.name or caller.user:
-        raise click.UsageError("--as and --on-behalf-of go with --stdio; over HTTP each caller shows its own key")
+        raise click.UsageError("--as and --on-behalf-of are only for --stdio; over HTTP each caller sends its own key")
     else:
         _listen(gateway, host, port, workers, logs)
 
@@ -68,6 +68,6 @@ def _listen(gateway: Administration, host: str | None, port: int | None, workers
 
 
 def _greet(gateway: Administration, url: str) -> None:
-    """For a person; the first line is the one that programs wait for."""
+    """Print the start message; programs wait for its first line."""
     for line in greeting(gateway, url):
         click.echo(line, err=True)

@@ -1,4 +1,4 @@
-"""`toolgen sql`: the SQL guard alone, without a call."""
+"""Command `toolgen sql`: the SQL guard without a call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from toolgen.model.schema import Json
 from toolgen.model.sql_scope import SqlScope
 from toolgen.model.verdict import Deny
 
-# Names that people use, and sqlglot's name of the same dialect.
+# Common names of dialects, and the names in sqlglot.
 _DIALECTS: Final[Mapping[str, str]] = {
     name: dialect for one in CONNECTORS.values() for name, dialect in one.dialects.items()
 }
@@ -32,15 +32,15 @@ _DIALECTS: Final[Mapping[str, str]] = {
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """Ask the SQL guard."""
+    """Check statements with the SQL guard."""
 
 
 @command.command("check")
 @click.argument("sql", default="-", metavar="[SQL|-]")
-@click.option("--dialect", type=click.Choice(list(_DIALECTS)), help="Judge the statement as one of this dialect.")
-@click.option("--source", metavar="NAME", help="Whose tables it means; needed when the project has several databases.")
+@click.option("--dialect", type=click.Choice(list(_DIALECTS)), help="SQL dialect of the statement.")
+@click.option("--source", metavar="NAME", help="Database of the statement; required if the project has several.")
 @caller
-@click.option("--parameters", metavar="JSON", help="A list with a value for each placeholder.")
+@click.option("--parameters", metavar="JSON", help="JSON list with a value for each placeholder.")
 @as_json
 @config
 def check(
@@ -52,10 +52,10 @@ def check(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """Say what the guard makes of SQL (- reads standard input): the verdict, its rule, what it touches, and what would run instead.
+    """Show the decision of the guard about SQL (- reads standard input): verdict, rule, used tables, and the statement that would run.
 
-    Row filters take their values from the attributes of who asks.
-    Nothing is sent to a database and nothing is recorded. Exits 1 when the statement is refused.
+    Row filters take their values from the attributes of the principal. Nothing is sent to a database and nothing is recorded. Exits 1 if
+    the statement is refused.
     """
     text = sys.stdin.read() if sql == "-" else sql
     gateway = Gateway.load(config_path)
@@ -80,7 +80,7 @@ def _scope(gateway: Project, dialect: str | None, source: str | None) -> tuple[C
             known = ", ".join(fitting)
             raise ConfigError(
                 f"the project has several databases: {known}" if fitting else "the project has no database",
-                suggestion="say which with --source" if fitting else "add one to toolgen.yaml: name: {sql: …}",
+                suggestion="choose one with --source" if fitting else "add one to toolgen.yaml: name: {sql: …}",
             )
         source = fitting[0]
     elif source not in databases:
@@ -90,17 +90,17 @@ def _scope(gateway: Project, dialect: str | None, source: str | None) -> tuple[C
     database = databases[source]
     scope = gateway.policy.sql.get(source)
     if scope is None:
-        raise PolicyError(
-            f"the policy opens no table of {source} to anybody", suggestion=f"list its tables under sql: {source}:"
-        )
+        raise PolicyError(f"the policy opens no table of {source}", suggestion=f"list its tables under sql: {source}:")
     if dialect is not None and dialect != database.dialect:
-        click.echo(f"{source} is a {database.dialect} database; its tables are judged as {dialect} ones", err=True)
+        click.echo(
+            f"{source} is a {database.dialect} database; its tables are checked with the dialect {dialect}", err=True
+        )
         database = msgspec.structs.replace(database, dialect=dialect)
     return CONNECTORS[gateway.manifest.sources[source].kind], database, scope
 
 
 def _principal(gateway: Administration, caller: CommandCaller, *, needed: bool) -> Principal:
-    """Principal that asks; nobody in particular if no name is given and no row filter needs one."""
+    """Return the principal of the check; an anonymous one if no name is given and no row filter needs one."""
     if caller.name is None and not needed:
         return Principal(id="")
     return caller.by_now(gateway)
@@ -145,7 +145,9 @@ def _print(verdict: Statement | Deny) -> None:
         if verdict.suggestion:
             click.echo(f"  {verdict.suggestion}")
         return
-    click.echo(f"allowed when a person agrees, up to {verdict.max_changes} rows" if verdict.writes else "allowed")
+    click.echo(
+        f"allowed with the approval of a person, up to {verdict.max_changes} rows" if verdict.writes else "allowed"
+    )
     for label, names in (("tables", verdict.tables), ("columns", verdict.columns), ("functions", verdict.functions)):
         if names:
             click.echo(f"  {label}: {', '.join(sorted(names))}")

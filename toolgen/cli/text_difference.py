@@ -1,4 +1,4 @@
-"""Difference of two descriptions as text, for changes that no tool shows: a few lines, on one terminal line each."""
+"""Difference of two descriptions as text, for changes that affect no tool: a few lines, each fits on a terminal line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolgen.model.prompt_injection import INVISIBLE
 
 __all__ = ["text_difference"]
 
-_MAX_COMPARED = 400  # lines on each side: longer stretches are compared in time that grows with their square
+_MAX_COMPARED = 400  # maximum lines on each side, because the time of a comparison grows with their square
 
 
 _MAX_SHOWN = 40
@@ -21,7 +21,7 @@ _MAX_LINE_LENGTH = 160
 
 
 def text_difference(old: bytes, new: bytes) -> tuple[str, ...]:
-    """Lines that went (`-`) and came (`+`), the first 40. JSON is laid out first, so that only what it says counts."""
+    """Return removed (`-`) and added (`+`) lines, the first 40. JSON is formatted first, so that its layout does not count."""
     before, after = _lines(old), _lines(new)
     if before == after:
         return ("only its layout differs",)
@@ -33,7 +33,7 @@ def text_difference(old: bytes, new: bytes) -> tuple[str, ...]:
         end += 1
     before, after = before[start : len(before) - end], after[start : len(after) - end]
     compared = difflib.unified_diff(before[:_MAX_COMPARED], after[:_MAX_COMPARED], n=0, lineterm="")
-    # The first two lines name the files, and would look like lines that went and came.
+    # The first two lines name the files, and would look like removed and added lines.
     changed = (_shown(line) for line in islice(compared, 2, None) if line[0] in "-+")
     shown = list(islice(changed, _MAX_SHOWN + 1))
     cut = len(shown) > _MAX_SHOWN or max(len(before), len(after)) > _MAX_COMPARED
@@ -49,7 +49,7 @@ def _lines(data: bytes) -> list[str]:
 
 
 def _shown(line: str) -> str:
-    """A line at most as long as a terminal's; of a longer one the part around the first character that nobody sees."""
+    """Return a line that fits on a terminal; of a longer one the part around the first invisible character."""
     text = printable(line)
     if len(text) <= _MAX_LINE_LENGTH:
         return text

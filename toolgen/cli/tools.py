@@ -1,4 +1,4 @@
-"""`toolgen tools`: what a principal may call, or everything there is."""
+"""Command `toolgen tools`: the tools of a principal, or all tools."""
 
 from __future__ import annotations
 
@@ -38,16 +38,18 @@ _MIN_DESCRIPTION = 11  # as wide as its title
 
 @click.command()
 @caller
-@click.option("--all", "everything", is_flag=True, help="With --as: every tool it may call, however long the list.")
-@click.option("--search", "text", metavar="TEXT", help="Only the ten that fit a request in words, best first.")
+@click.option(
+    "--all", "everything", is_flag=True, help="With --as: all tools that it may call, even if the list is long."
+)
+@click.option("--search", "text", metavar="TEXT", help="Only the ten tools that match a text best, best first.")
 @click.option(
     "--format",
     "format_name",
     type=click.Choice(_FORMATS),
     metavar="FORMAT",
-    help=f"Print this format's JSON: {', '.join(_FORMATS)}.",
+    help=f"Print the JSON of this format: {', '.join(_FORMATS)}.",
 )
-@click.option("--manifest", "directory", metavar="DIR", help="Read this generated/ instead of the project's.")
+@click.option("--manifest", "directory", metavar="DIR", help="Folder to read instead of the project's generated/.")
 @as_json
 @config
 def command(
@@ -59,11 +61,11 @@ def command(
     as_json: bool,
     config_path: str,
 ) -> None:
-    """List tools, or search them. With --as, only what the gateway lists this principal."""
+    """List tools, or search them. With --as, only those that the gateway lists for this principal."""
     if caller.name and directory:
-        raise click.UsageError("--as needs the project's policy and does not go with --manifest")
+        raise click.UsageError("--as needs the project's policy and cannot be combined with --manifest")
     if everything and not caller.name:
-        raise click.UsageError("--all goes with --as: without it, every tool is listed anyway")
+        raise click.UsageError("--all needs --as: without it, all tools are listed anyway")
     settings, manifest, tools, hidden = _load(caller, directory, config_path, whole=everything or text is not None)
     if text is not None:
         tools = _found(settings, tools, text)
@@ -82,7 +84,7 @@ def command(
 def _load(
     caller: CommandCaller, directory: str | None, config_path: str, *, whole: bool
 ) -> tuple[Settings | None, Manifest, Sequence[Tool], int]:
-    """The tools to print, and how many others the policy hides from the caller."""
+    """Return the tools to print, and the number of others that the policy hides from the caller."""
     if directory is not None:
         path = Path(directory) / MANIFEST
         if not path.is_file():
@@ -103,7 +105,7 @@ def _load(
 
 
 def _changed(settings: Settings, built: Manifest) -> Manifest:
-    """The catalog as gateways have it: with what was added and removed while they ran."""
+    """Return the catalog of running gateways: with tools that were added and removed at run time."""
     store = tool_changes_of(settings)
 
     async def read() -> tuple[Overlay, dict[str, str]]:
@@ -115,7 +117,7 @@ def _changed(settings: Settings, built: Manifest) -> Manifest:
     try:
         overlay, faults = asyncio.run(read())
     except StateError as error:
-        click.echo(f"these tools are as they were built: {error}", err=True)
+        click.echo(f"changes at run time are not shown: {error}", err=True)
         return built
     _say(overlay.added, overlay.removed & built.tools.keys(), faults.values())
     return overlay.in_force(built)
@@ -132,14 +134,14 @@ def _say(added: Collection[str], removed: Collection[str], faults: Iterable[str]
 
 def _found(settings: Settings | None, tools: Sequence[Tool], text: str) -> Sequence[Tool]:
     if not text:
-        raise click.BadParameter("must have a character", param_hint="--search")
+        raise click.BadParameter("must not be empty", param_hint="--search")
     by_name = {tool.name: tool for tool in tools}
     index = None if settings is None else index_of(settings, tools)
     return [by_name[hit.id] for hit in (index or ToolIndex(tools)).search(text[:MAX_QUERY_LENGTH], _MAX_HITS)]
 
 
 def _print(tools: Sequence[Tool]) -> None:
-    """A line for each tool in the width of the terminal, whose description is cut; its name is not."""
+    """Print a line for each tool in the width of the terminal; the description is shortened, the name is not."""
     taken = (
         max((len(tool.name) for tool in tools), default=0) + max((len(tool.effect) for tool in tools), default=0) + 4
     )

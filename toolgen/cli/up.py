@@ -1,4 +1,4 @@
-"""`toolgen up`: from a description to a gateway that answers, in one command."""
+"""Command `toolgen up`: it makes a running gateway from a description in one step."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ _REVIEWER = "reviewer"
 
 @click.command()
 @click.argument("specs", nargs=-1, metavar="[FILE|URL|DATABASE]...")
-@click.option("--mock", is_flag=True, help="Answer calls from the descriptions, without the systems they describe.")
+@click.option("--mock", is_flag=True, help="Answer calls from the examples of descriptions, without the real systems.")
 @click.option(
     "--as",
     "principal",
     type=PRINCIPAL_NAME,
     metavar="PRINCIPAL",
-    help="Whom the key is for; the policy's only principal by default.",
+    help="Principal of the key; default: the policy's only principal.",
 )
-@click.option("--host", metavar="HOST", help="Address to listen on; gateway.host by default.")
+@click.option("--host", metavar="HOST", help="Address to listen on; default: gateway.host.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for a free one; gateway.port by default."
+    "--port", type=click.IntRange(0, 65535), help="Port to listen on, 0 for a free one; default: gateway.port."
 )
 @logs
 @config
@@ -69,11 +69,11 @@ def command(
     logs: Logs,
     config_path: str,
 ) -> None:
-    """Build the project and serve it, with a key for as long as it runs.
+    """Build the project and serve it, with a key that is valid while it runs.
 
-    Where there is no project, one is made of the descriptions that are given, as `toolgen init` does. With --mock, OpenAPI sources are
-    answered from their examples and schemas: no credential is sent, and no other place is reached on their behalf.
-    The key of the run is in no file. Where TOOLGEN_KEY holds a key that the policy knows, that one is told instead.
+    Without a project, one is made from the given descriptions, like by `toolgen init`. With --mock, OpenAPI sources are answered from their
+    examples and schemas: no credential is sent, and no other address is contacted for them. The key of the run is in no file. If
+    TOOLGEN_KEY has a key of the policy, that one is printed instead.
     """
     made = _made(specs, config_path, mock=mock)
     if not mock and not build_project(config_path):
@@ -96,7 +96,7 @@ def command(
 
 
 class _Key(Unprinted, frozen=True):
-    """A key of this run. `lasting`: it is in the policy's files as well."""
+    """Key of this run. `lasting`: it is also in the policy's files."""
 
     principal: str
     key: str
@@ -105,7 +105,7 @@ class _Key(Unprinted, frozen=True):
 
     @property
     def shown(self) -> ShownKey:
-        until = "shown this once" if self.lasting else "until this process ends"
+        until = "shown only once" if self.lasting else "until this process ends"
         return ShownKey(self.principal, self.key, until)
 
     @property
@@ -114,7 +114,7 @@ class _Key(Unprinted, frozen=True):
 
 
 def _made(specs: Sequence[str], config_path: str, *, mock: bool) -> str:
-    """Sees to it that there is a project; the key of one that is made. Raises `ConfigError` where there is another."""
+    """Make a project if there is none; return the key of a new one. Raises `ConfigError` if there is another project."""
     there = Path(config_path).exists()
     if specs and there:
         raise ConfigError(
@@ -133,7 +133,7 @@ def _made(specs: Sequence[str], config_path: str, *, mock: bool) -> str:
 
 @contextlib.contextmanager
 def _mocks(settings: Settings) -> Iterator[Mapping[str, str]]:
-    """Serve a mock of each source that can be mocked; gives their URLs."""
+    """Serve a mock of each source that can be mocked; return their URLs."""
     with contextlib.ExitStack() as stack:
         described = {
             name: mock
@@ -141,12 +141,14 @@ def _mocks(settings: Settings) -> Iterator[Mapping[str, str]]:
             if (mock := CONNECTORS[source.config.kind].mock(source.config)) is not None
         }
         if not described:
-            raise ConfigError("no source is described by OpenAPI, and no other can be mocked", where=str(settings.path))
+            raise ConfigError(
+                "no source has an OpenAPI description, and only these can be mocked", where=str(settings.path)
+            )
         yield {name: stack.enter_context(served_in_thread(mock)) for name, mock in described.items()}
 
 
 def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tuple[str, ApiKey]]) -> Gateway:
-    """The gateway of this run."""
+    """Return the gateway of this run."""
     state = file_states(settings)
     if services:
         sources = {
@@ -161,7 +163,7 @@ def _gateway(settings: Settings, services: Mapping[str, str], keys: Sequence[tup
     files = read_files(settings.policies)
 
     class RunPolicyReader(PolicyReader):
-        """Policy of the project, with the keys of this run."""
+        """Reader of the project's policy that adds the keys of this run."""
 
         def read(self, files: PolicyFiles, manifest: Manifest) -> Policy:
             return _policy(super().read(files, manifest), settings, keys, services)
@@ -177,7 +179,7 @@ def _mocked(source: SourceSettings, url: str) -> SourceSettings:
 
 
 def _keys(settings: Settings, principal: str | None, made: str) -> Sequence[_Key]:
-    """A key for the principal, unless one was just made or is in the environment, and one for who looks at the console."""
+    """Return a key for the principal, unless it has one from `init` or the environment, and one for the user of the console."""
     found = load_credentials(settings.policies)
     viewers = [entry.id for entry in found.principals.values() if entry.roles & settings.console.viewers]
     callers = tuple(name for name in found.principals if name not in viewers) or tuple(found.principals)
@@ -198,7 +200,7 @@ def _digest(key: str) -> str:
 def _policy(
     policy: Policy, settings: Settings, keys: Sequence[tuple[str, ApiKey]], services: Mapping[str, str]
 ) -> Policy:
-    """The policy as its files say, with the keys of this run; a source that is mocked reaches its mock, and no other place."""
+    """Return the policy of the files with the keys of this run; a mocked source may connect only to its mock."""
     entries = dict(policy.credentials.principals)
     for name, key in keys:
         entry = entries.get(name) or _reviewer(name, settings.console.viewers)
@@ -218,5 +220,5 @@ def _place(url: str) -> Place:
 
 
 def _reviewer(name: str, roles: frozenset[str]) -> PrincipalEntry:
-    """Person who looks at the console of this run, and may call nothing."""
+    """Return the principal for the console of this run, which may call nothing."""
     return PrincipalEntry(id=name, keys=(), roles=roles, attributes=MappingProxyType({}), acts_for=frozenset())

@@ -1,4 +1,4 @@
-"""`toolgen verify`: tools proved against the descriptions they were made from."""
+"""Command `toolgen verify`: it proves tools against the descriptions that they were made from."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _SHOWN = 20
 def command(sources: tuple[str, ...], examples: int, seed: str, as_json: bool, config_path: str) -> None:
     """Prove tools against their descriptions; nothing is sent.
 
-    Every tool is compared with its operation: arguments, answer, server, credentials, effect; what `tools:` of toolgen.yaml overrides
-    comes later and is not compared. Then arguments are generated for it and bound; what openapi-core, and a second reader written from
-    the specification, read in the request must be those arguments again. GraphQL operations are checked with graphql-core. A tool fails
-    where two judges agree; what one alone says is unproven, with the reason. SOURCE is a source of toolgen.yaml or a description's file;
-    without one, every source is proved. Exits 1 when a tool failed.
+    Every tool is compared with its operation: arguments, answer, server, credentials, effect; overrides under `tools:` of toolgen.yaml are
+    not compared. Then arguments are generated and a request is built; openapi-core, and a second reader written from the specification,
+    must read the same arguments from it. GraphQL operations are checked with graphql-core. A tool fails if two readers agree on the fault;
+    a fault that only one finds is unproven, with the reason. SOURCE is a source of toolgen.yaml or a description's file; without one, every
+    source is proved. Exits 1 if a tool failed.
     """
     reports = [
         verify_source(source.config, examples=examples, seed=seed, password=password_of(source))
@@ -104,5 +104,5 @@ def _print(reports: list[SourceReport]) -> None:
 
 
 def _line(text: str) -> str:
-    """On one line, without control characters, which descriptions may hold."""
+    """Return text on one line, without control characters, which descriptions may contain."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)[:1000]

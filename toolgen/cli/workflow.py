@@ -1,4 +1,4 @@
-"""`toolgen workflow`: looks at tools that are made of others."""
+"""Command `toolgen workflow`: it shows tools that consist of other tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def command() -> None:
 def draw(names: tuple[str, ...], config_path: str) -> None:
     """Print workflows as Mermaid flowcharts: those of TOOL, or all of the project.
 
-    Steps of a stage stand beside each other; a dotted line leads to what takes a step back.
+    Steps of a stage are beside each other; a dotted line leads to the step that undoes another.
     """
     tools = catalog_of(load_settings(config_path)).tools
     known = {name: tool for name, tool in tools.items() if tool.runs_steps}

@@ -124,13 +124,13 @@ async def test_prompts_and_resources_are_built_and_read(project: Path) -> None:
 
 
 @pytest.mark.parametrize("told_of", [True, False])
-def test_reads_carry_their_trace_where_the_source_says_so_and_no_baggage(project: Path, told_of: bool) -> None:
+async def test_reads_carry_their_trace_where_the_source_says_so_and_no_baggage(project: Path, told_of: bool) -> None:
     settings = json.loads(project.read_text(encoding="utf-8"))
     settings["sources"]["far"] |= {"trace": told_of}
     project.write_text(json.dumps(settings), encoding="utf-8")
     assert build(project) == 0
 
-    async def read(gateway: Gateway, bot: Reader) -> None:
+    async with opened(project) as (gateway, bot):
         connection = CallerConnection()
         connection.trace = trace = parse_trace(f"00-{'a' * 32}-{'b' * 16}-01", "vendor=1")
         assert trace is not None
@@ -144,8 +144,6 @@ def test_reads_carry_their_trace_where_the_source_says_so_and_no_baggage(project
         carried = {"traceparent": trace.headers[0][1], "tracestate": "vendor=1", "baggage": None}
         assert told == [carried if told_of else dict.fromkeys(carried)] * 3
         assert untold == dict.fromkeys(untold)
-
-    with_gateway(project, read)
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def test_references_that_lead_nowhere_are_said_by_name_and_are_no_failure(
         _print(report)
         shown = capsys.readouterr().out
         assert said in shown
-        assert "ok: pets: login.example.com gave a refresh token in place of the configured one " in shown
+        assert "ok: pets: login.example.com replaced the configured refresh token " in shown
         assert report.to_dict()["rotated"] == [
             {"source": "pets", "host": "login.example.com", "at": "1970-01-02T00:00:00.000000Z"}
         ]

@@ -1,4 +1,4 @@
-"""`toolgen demo`: everything once, for real. Every line comes from what happened; what must not happen ends it with 1."""
+"""Command `toolgen demo`: real calls, one of each kind. Every line is an actual result; an unexpected result ends it with 1."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from toolgen.frontends.server.http import serve
     "--stay/--no-stay", default=None, help="Keep serving at the end, for the console (default: on a terminal)."
 )
 def command(stay: bool | None) -> None:
-    """Play a small shop, its gateway and an agent that is not always well-behaved, on this machine alone.
+    """Play a small shop, its gateway and an agent that is not always well-behaved, on this machine only.
 
     A REST service, a GraphQL service and, where the extra `sql` is installed, a database; reads, a DELETE hidden in SQL, a call too many,
     an approval, a workflow from an issue to its fix, a description that changed, and the record of exactly these calls, verified.
@@ -59,7 +59,7 @@ def command(stay: bool | None) -> None:
 
 
 class _Play:
-    """The story in a thread beside the gateway, which serves in the first one; the gateway ends when the story does."""
+    """Demo story in a thread beside the gateway, which serves in the main thread; the gateway ends with the story."""
 
     def __init__(self, made: Shop, *, stays: bool, began: float) -> None:
         self._shop = made
@@ -68,7 +68,7 @@ class _Play:
         self.fine = False
 
     def begin(self, url: str) -> None:
-        """Once the gateway accepts connections."""
+        """Start the story when the gateway accepts connections."""
         click.echo(f"the gateway listens on {url}")
         threading.Thread(target=self._run, args=(url,), name="toolgen-demo", daemon=True).start()
 
@@ -89,7 +89,7 @@ class _Play:
 
 
 def _changed(made: Shop) -> None:
-    """The REST service now describes a tool otherwise: a build says how, with what is hidden in it, and is refused."""
+    """Change a tool of the REST service: a build prints the change with its hidden text, and is refused."""
     made.tamper()
     told = io.StringIO()
     with contextlib.redirect_stderr(told):
@@ -107,7 +107,7 @@ def _changed(made: Shop) -> None:
 
 
 def _review(made: Shop, calls: Sequence[tuple[str, str]]) -> None:
-    """The record, held against the calls that were made, and verified."""
+    """Compare the audit log with the calls that were made, and verify it."""
     click.echo(f"\nthe record of these {len(calls)} calls:")
     with filled(None, made.config) as index:
         rows = index.calls(RecordFilter(), limit=100).rows[::-1]

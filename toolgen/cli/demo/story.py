@@ -19,7 +19,7 @@ _WAIT_S = 20.0
 _LOOK_S = 0.05
 
 CALLS: Sequence[tuple[str, str, dict[str, Any], str]] = (
-    # what for, tool, arguments, how it must end: ok, or the code of the error
+    # purpose, tool, arguments, expected result: ok, or the code of the error
     ("reads over REST", "orders__list_orders", {"status": "open", "limit": 2}, "ok"),
     ("reads over GraphQL", "catalog__list_products", {"first": 2}, "ok"),
     ("reads over SQL", "shop__query", {"sql": "SELECT city, count(*) AS customers FROM customers GROUP BY city"}, "ok"),
@@ -35,29 +35,29 @@ CALLS: Sequence[tuple[str, str, dict[str, Any], str]] = (
 
 
 STEPS = ("orders__search_issues", "shop__query", "orders__cancel_order", "support__fix_issue", "orders__comment_issue")
-"""The workflow and the calls of its steps, as the record has them: the workflow goes on behind the step that waited."""
+"""The workflow and the calls of its steps, in the order of the log: the workflow continues after the step that waited."""
 
 
 class DemoFailure(Exception):  # noqa: N818
-    """Something did not happen as it must."""
+    """Unexpected result of the demo."""
 
 
 class Agent(Struct):
-    """An MCP client over HTTP. `made` are its calls: the tool, and how each ended."""
+    """MCP client over HTTP. `made` are its calls: the tool, and the result of each."""
 
     http: httpx.Client
     made: list[tuple[str, str]] = []
     _session: dict[str, str] = {}
 
     def begin(self) -> Sequence[str]:
-        """Says who it is, and lists its tools."""
+        """Initialize, and list the tools."""
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "demo", "version": "1"}}
         self._send("initialize", hello)
         self.http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=self._headers())
         return [tool["name"] for tool in self._send("tools/list", {})["tools"]]
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-        """Outcome of a call, and its answer as text."""
+        """Return the outcome of a call, and its answer as text."""
         result = self._send("tools/call", {"name": tool, "arguments": arguments})
         lines = (" ".join(line.split()) for line in str(result["content"][0].get("text", "")).splitlines())
         text = ". ".join(line.removesuffix(".") for line in lines if line)
@@ -82,7 +82,7 @@ class Agent(Struct):
 def tell(
     url: str, keys: Mapping[str, str], say: Callable[[str], None], *, has_sql: bool = True
 ) -> Sequence[tuple[str, str]]:
-    """Plays it all, or what needs no database; the calls that were made. Raises `DemoFailure` for what did not go as it must."""
+    """Play everything, or the part without a database; return the calls. Raises `DemoFailure` for an unexpected result."""
     with (
         _client(url, keys["agent"]) as http,
         _client(url, keys["lead"]) as reviewer,
@@ -131,7 +131,7 @@ def _too_many(agent: Agent, say: Callable[[str], None]) -> None:
 
 
 def _approved(agent: Agent, reviewer: httpx.Client, say: Callable[[str], None]) -> None:
-    """A call that waits for a person, who is shown exactly what would be done."""
+    """Make a call that waits for a person, who sees exactly the call that would be made."""
     tool, arguments = "orders__cancel_order", {"order_id": "o7"}
     say(f"\n> the agent cancels an order: {tool} {json.dumps(arguments)}")
     waiting = _asked(agent, tool, arguments, say)
@@ -143,7 +143,7 @@ def _approved(agent: Agent, reviewer: httpx.Client, say: Callable[[str], None]) 
 
 
 def _fixed(agent: Agent, reviewer: httpx.Client, say: Callable[[str], None]) -> None:
-    """A workflow from an issue to its fix: it waits with the one step that a person has to agree to, and goes on."""
+    """Run a workflow from an issue to its fix: it waits at the step that a person has to approve, and continues."""
     tool, arguments = "support__fix_issue", {"words": "came twice"}
     say(f"\n> the agent fixes an issue with one call, a workflow of four steps: {tool} {json.dumps(arguments)}")
     waiting = _asked(agent, tool, arguments, say)
@@ -163,7 +163,7 @@ def _fixed(agent: Agent, reviewer: httpx.Client, say: Callable[[str], None]) -> 
 
 
 def _asked(agent: Agent, tool: str, arguments: Mapping[str, Any], say: Callable[[str], None]) -> Any:
-    """The answer to a call that has to wait."""
+    """Return the answer to a call that has to wait."""
     waiting = agent.http.post(f"/v1/tools/{tool}/call", json={"arguments": arguments, "wait": 0}).json()
     say(f"  {waiting['status']}: {waiting['error']['message']}")
     if waiting["status"] != "pending":
@@ -178,7 +178,7 @@ def _approve(reviewer: httpx.Client, call: str, note: str) -> None:
 
 
 def _ended(agent: Agent, waiting: Any) -> Any:
-    """Outcome of a call that waited."""
+    """Return the outcome of a call that waited."""
     done, until = waiting, time.monotonic() + _WAIT_S
     while done["status"] == "pending" and time.monotonic() < until:
         time.sleep(_LOOK_S)
@@ -189,7 +189,7 @@ def _ended(agent: Agent, waiting: Any) -> Any:
 
 
 def _on_the_device(agent: Agent, device: httpx.Client, say: Callable[[str], None]) -> None:
-    """A call that the customer's own device carries out: it fetches what is asked, and answers."""
+    """Make a call that the customer's own device executes: it fetches the request, and answers."""
     tool, arguments = "phone__confirm", {"question": "Is it right that order o7 is cancelled?"}
     acting = {"x-on-behalf-of": "ann"}
     body = {"arguments": arguments, "wait": 0}
@@ -212,7 +212,7 @@ def _on_the_device(agent: Agent, device: httpx.Client, say: Callable[[str], None
 
 
 def _message(answer: httpx.Response) -> dict[str, Any]:
-    """The JSON-RPC message of an answer, which may be one event."""
+    """Return the JSON-RPC message of an answer, which may be a single event."""
     text = answer.text
     if answer.headers.get("content-type", "").startswith("text/event-stream"):
         text = next((line[5:] for line in text.splitlines() if line.startswith("data:")), "{}")

@@ -1,1 +1,1 @@
-"""Agent frameworks on a gateway in the same process: each adapter hands a framework the tools of one principal, and governs every call."""
+"""Adapters of agent frameworks in the same process: each gives a framework the tools of one principal, and governs every call."""

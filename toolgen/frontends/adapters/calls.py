@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 Party: TypeAlias = str | Principal
-"""Who calls: the id of a principal of the policy, or a principal that acts for a user (`gateway.principal("bot", "ann")`)."""
+"""Calling principal: its id in the policy, or a principal that acts for a user (`gateway.principal("bot", "ann")`)."""
 _GONE = Error(
     code="expired",
     message="this call is over, and how it ended is not kept any more",
@@ -55,7 +55,7 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
     session: str = ""
 
     def principal(self) -> Principal:
-        """The principal as the policy has it now. Raises `ConfigError` when it has it no more."""
+        """Return the principal as defined by the policy now. Raises `ConfigError` if the policy does not have it any more."""
         if isinstance(self.party, str):
             return self.gateway.callers.named(self.party)
         found = self.gateway.callers.current(self.party)
@@ -92,7 +92,7 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
         )
 
     async def standing(self, name: str, call_id: str, wait_s: float) -> Envelope:
-        """State of a call that had to wait, or ends within `wait_s` seconds. Never raises."""
+        """Return the state of a waiting call, or its outcome within `wait_s` seconds. Never raises."""
         try:
             found = await self.gateway.tool_calls.approvals.calls.outcome(call_id, self.principal(), wait_s)
         except ConfigError as error:
@@ -102,7 +102,7 @@ class AdapterCaller(Struct, frozen=True, kw_only=True):
         return found or _refused(name, _GONE, call_id)
 
     async def withdraw(self, call_id: str) -> None:
-        """Takes back a call that waits and is not wanted any more. Raises `ToolgenError`."""
+        """Withdraw a waiting call. Raises `ToolgenError`."""
         await self.gateway.tool_calls.approvals.calls.cancel(call_id, self.principal())
 
     def changes_or_waits(self, name: str) -> bool:
@@ -135,7 +135,7 @@ def waits_for_somebody(envelope: Envelope) -> bool:
 
 
 def schema_of(tool: Tool) -> dict[str, Any]:
-    """The arguments of a tool as JSON Schema, in an object of its own: frameworks change what they are given."""
+    """Return the arguments of a tool as JSON Schema, in a copy, because frameworks change it."""
     schema: dict[str, Any] = msgspec.json.decode(encode(listed(tool).input_schema))
     return schema
 
@@ -146,7 +146,7 @@ def metadata_of(tool: Tool) -> dict[str, Any]:
 
 
 class MediaPart(Struct, frozen=True, kw_only=True):
-    """A picture or a recording in an answer. `kind` is image or audio."""
+    """Picture or recording in an answer. `kind` is image or audio."""
 
     kind: str
     media_type: str
@@ -154,7 +154,7 @@ class MediaPart(Struct, frozen=True, kw_only=True):
 
     @property
     def named(self) -> str:
-        """The text that stands for it in a framework that has no form for its kind."""
+        """Return the text for a framework without a form for this kind."""
         return f"[{self.media_type}, which cannot be played here]"
 
 
@@ -164,7 +164,7 @@ def text_of(envelope: Envelope) -> str:
 
 
 def media_in(envelope: Envelope) -> list[str | MediaPart]:
-    """The texts, pictures and recordings of an answer, in their order; empty where it is text alone."""
+    """Return the texts, pictures and recordings of an answer, in their order; empty if it is only text."""
     if envelope.status != "ok":
         return []
     parts = [_part(block) for block in content_blocks(envelope)]
@@ -172,7 +172,7 @@ def media_in(envelope: Envelope) -> list[str | MediaPart]:
 
 
 def whole_data(envelope: Envelope) -> Json:
-    """The data of a success; its text where that says more, such as where the answer was cut or has no body."""
+    """Return the data of a success; its text if that contains more, for example if the answer was shortened or has no body."""
     more = (
         notes_of(envelope) or linked_file(envelope) is not None or links_in(envelope.content) or envelope.empty_status
     )

@@ -1,4 +1,4 @@
-"""A gateway's tools as tools of LangChain and LangGraph: `create_agent(model, tools(gateway, "bot"))`."""
+"""Tools of a gateway as tools of LangChain and LangGraph: `create_agent(model, tools(gateway, "bot"))`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class GatewayTool(BaseTool):
 
     @classmethod
     def of(cls, caller: AdapterCaller, tool: Tool, wait_s: float) -> GatewayTool:
-        """A tool of a caller's."""
+        """Create the tool for a caller."""
         made = cls(
             name=tool.name,
             description=tool.description,
@@ -76,7 +76,7 @@ class GatewayTool(BaseTool):
         thread, task = _place()
         key = ""
         if thread and self._caller.changes_or_waits(self.name):
-            # A resumed (or retried) task runs from its beginning: it must find the call it made, and not make another.
+            # A resumed (or retried) task runs from its beginning: it must find the call that it made, and not repeat it.
             key = digest([thread, task, tool_call_id, self.name, encodable(arguments)])
         envelope = await self._caller.call(self.name, arguments, connection=thread, key=key)
         while thread and self.name != GET_CALL_RESULT and waits_for_somebody(envelope):
@@ -88,7 +88,7 @@ class GatewayTool(BaseTool):
 
 
 def _content(envelope: Envelope) -> str | list[dict[str, str]]:
-    """The content of a tool message: a text, or standard content blocks where there are pictures or recordings."""
+    """Return the content of a tool message: a text, or standard content blocks if there are pictures or recordings."""
     parts = media_in(envelope)
     return [_block(part) for part in parts] if parts else text_of(envelope)
 
@@ -103,7 +103,7 @@ def _block(part: str | MediaPart) -> dict[str, str]:
 
 
 def _place() -> tuple[str, str]:
-    """The thread and the task of a graph that keeps checkpoints; nothing outside of one, where nobody could resume."""
+    """Return the thread and the task of a graph with checkpoints; nothing outside of one, where nobody could resume."""
     try:
         configurable = get_config().get("configurable", {})
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""A gateway's tools as tools of the OpenAI Agents SDK: `Agent(name=…, tools=tools(gateway, "bot"))`."""
+"""Tools of a gateway as tools of the OpenAI Agents SDK: `Agent(name=…, tools=tools(gateway, "bot"))`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _tool(caller: AdapterCaller, tool: GatewayTool, wait_s: float) -> FunctionTo
         description=tool.description,
         params_json_schema=schema_of(tool),
         on_invoke_tool=invoke,
-        strict_json_schema=False,  # strict forms require every argument; the gateway holds the schema either way
+        strict_json_schema=False,  # strict forms require every argument; the gateway validates by the schema in any case
     )
 
 

@@ -1,4 +1,4 @@
-"""A gateway's tools as a toolset of pydantic-ai: `Agent(model, toolsets=[GatewayToolset(gateway, "bot")])`."""
+"""Tools of a gateway as a toolset of pydantic-ai: `Agent(model, toolsets=[GatewayToolset(gateway, "bot")])`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["GatewayToolset"]
 Choice: TypeAlias = Party | Callable[[RunContext[AgentDepsT]], Party]
 Session: TypeAlias = str | Callable[[RunContext[AgentDepsT]], str]
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
-# What the model can put right by calling again with other arguments. Anything else it is told once.
+# Errors that the model can correct by calling again with other arguments. All others are reported once.
 _CORRECTABLE = frozenset({"validation", "unknown_tool", "sql_refused", "sql_failed", "response_too_large"})
 
 
@@ -103,7 +103,7 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
         if told is not None and (told.get("tool"), told.get("arguments")) == (name, tool_args):
             envelope = await caller.standing(name, told["call_id"], self._wait_s)
         else:
-            if told is not None:  # a person edited the arguments: another call, which goes through the policy as any
+            if told is not None:  # a person edited the arguments: another call, which passes the policy like any other
                 await caller.withdraw(told["call_id"])
             envelope = await caller.call(name, tool_args, connection=ctx.conversation_id or "")
         if envelope.status == "pending":
@@ -130,7 +130,7 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
             )
             if isinstance(done, Error):
                 raise ToolgenError(f"{call_id}: {done.message}", suggestion=done.suggestion)
-        # A call that was denied is resumed too: the gateway says so, with the note, and nothing is sent.
+        # A denied call is resumed too: the gateway reports the denial with the note, and nothing is sent.
         return requests.build_results(approvals=dict.fromkeys(answers, True), metadata=requests.metadata)
 
     async def answers(
@@ -165,14 +165,14 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
             name=tool.name,
             description=tool.description,
             parameters_json_schema=schema_of(tool),
-            strict=False,  # strict forms require every argument; the gateway holds the schema either way
+            strict=False,  # strict forms require every argument; the gateway validates by the schema in any case
             metadata=metadata_of(tool),
         )
         return ToolsetTool(toolset=self, tool_def=shown, max_retries=self._max_retries, args_validator=_ARGUMENTS)
 
 
 def _ended(envelope: Envelope, metadata: Mapping[str, Any]) -> ToolReturn[Any] | ModelRetry | ToolFailed:
-    """Outcome of a call, as the framework has it."""
+    """Return the outcome of a call in the form of the framework."""
     if envelope.status == "ok":
         return ToolReturn(_shown(envelope), metadata=envelope.to_dict())
     return ModelRetry(text_of(envelope)) if _correctable(envelope, metadata) else ToolFailed(text_of(envelope))

@@ -68,13 +68,13 @@ _ANSWER = re.compile(r"/v1/answers/([^/]{1,128})/([A-Za-z0-9_-]{64})\Z")
 _ENDPOINT = re.compile(rf"{MCP}/([a-z][a-z0-9-]{{0,39}})/?\Z")
 _CONSOLE = re.compile(r"/console(?:/|\Z)")
 _ACCOUNTS = re.compile(r"/accounts/(?:link/[A-Za-z0-9_-]{20,64}|callback/[a-z][a-z0-9_]{0,19})\Z")
-# HSTS (RFC 6797): browsers use only https from now on. They ignore it unless the request came over the proxy's TLS.
+# HSTS (RFC 6797): browsers use only https from now on. They ignore it in answers that did not come over TLS.
 _HSTS = ((b"strict-transport-security", b"max-age=31536000"),)
 _MAX_KNOWN_HOSTS = 64
 _PLAIN = "/!$&'()*+,;=:@\\%"
 _STATUS = frozenset({"/healthz", "/readyz", "/metrics"})
 _METADATA = frozenset({WELL_KNOWN, WELL_KNOWN + MCP, WELL_KNOWN + MCP + "/"})
-_MCP_PATHS = frozenset({MCP, MCP + "/"})  # some clients add a slash to the address, or take it away
+_MCP_PATHS = frozenset({MCP, MCP + "/"})  # some clients add or remove a slash at the end of the address
 
 
 class Pages(Protocol):
@@ -86,10 +86,10 @@ class Pages(Protocol):
     async def handle(self, request: Request) -> Answer: ...
 
     def end_streams(self) -> None:
-        """Ends what browsers listen to."""
+        """End the streams of browsers."""
 
     def failed(self) -> Response:
-        """The answer where something is wrong with the gateway itself."""
+        """Return the answer for a fault of the gateway itself."""
 
     async def close(self) -> None: ...
 
@@ -132,7 +132,7 @@ class App:
         self._proxies = proxies
         self._in_flight = InFlight()
         self._hosts = hosts | ({urlsplit(url).hostname or ""} if url else set())
-        self._known_hosts: set[bytes] = set()  # as clients wrote them
+        self._known_hosts: set[bytes] = set()  # in the spelling of clients
         self._authentication = Authentication(gateway, certificates=certificates, url=url)
         listings = Listings(gateway)
         self._mcp = McpEndpoint(Mcp(gateway, listings), gateway.tool_calls.approvals.departed)
@@ -153,14 +153,14 @@ class App:
         self._https = url.startswith("https://")
 
     def open_console(self, pages: Callable[[Authentication], Pages], url: str = "", *, apps_host: str = "") -> None:
-        """Serves the console besides, at this origin. It shares the authentication, and with it how often an address may be wrong.
-        `apps_host` is the host name that serves pages of apps, and nothing else."""
+        """Serve the console at this origin too. It shares the authentication and its limit of failed attempts. `apps_host` is the host name
+        that serves pages of apps only."""
         self._console = pages(self._authentication)
         self._apps_host = apps_host
         self._https = self._https or url.startswith("https://")
 
     def open_sign_in(self, endpoints: Callable[[Authentication], OwnEndpoints]) -> None:
-        """Serves the authorization server besides."""
+        """Serve the authorization server too."""
         self._sign_in = endpoints(self._authentication)
 
     async def close(self) -> None:
@@ -177,7 +177,7 @@ class App:
             self._console.end_streams()
 
     async def __call__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
-        """ASGI 3. Only HTTP is answered; a WebSocket is closed, and the lifespan is the server's business."""
+        """Serve ASGI 3. Only HTTP is answered; a WebSocket is closed, and the server handles the lifespan."""
         if scope["type"] == "http":
             await _AsgiExchange(scope, receive, send).run(self)
         elif scope["type"] == "websocket":
@@ -185,7 +185,7 @@ class App:
             await send({"type": "websocket.close", "code": 1000})
 
     async def serve(self, request: Request, send: Send) -> None:
-        """Answers one request, whatever brought it. Raises nothing but what `send` raises."""
+        """Answer one request of either adapter. Raises only the errors of `send`."""
         if not self._proxies or not contains(self._proxies, request.peer):
             await send(await self._answered(request))
             return
@@ -335,7 +335,7 @@ class App:
         raise Rejected(404, "not_found", "there is nothing at this path", suggestion="/openapi.json lists the routes")
 
     def _entered(self, principal: Principal, endpoint: str) -> Principal | None:
-        """The principal as it comes to an endpoint of MCP; None if there is none, or none that has anything for this principal."""
+        """Return the principal at an endpoint of MCP; None if there is no such endpoint, or it has nothing for this principal."""
         narrowed = self._gateway.context.servers.narrowed(principal, endpoint)
         if narrowed is None:
             return None
@@ -394,7 +394,7 @@ class _AsgiExchange:
             else:
                 headers[name] = value
         client = scope.get("client")
-        raw = scope.get("raw_path")  # which not every server gives; what `path` was decoded from is not known then
+        raw = scope.get("raw_path")  # not every server provides it; without it the encoded form of `path` is unknown
         path = quote(scope["path"], safe=_PLAIN) if raw is None else raw.decode("latin-1")
         line = (scope["method"], path, scope["query_string"])
         peer = client[0] if client else ""
@@ -432,7 +432,7 @@ class _AsgiExchange:
             await self._send({"type": "http.response.body", "body": b""})
             return
         if self._watching is None:
-            await self._read()  # there is no body to a request for a stream; behind it is when the client leaves
+            await self._read()  # a request for a stream has no body; the next message is the disconnect
         await self._send(start)
         async for event in answer.events:
             await self._send({"type": "http.response.body", "body": event, "more_body": True})
@@ -447,7 +447,7 @@ class _AsgiExchange:
 
 
 def _route(path: str) -> str:
-    """The route for the log: a fixed word, because a path is text from outside."""
+    """Return the route for the log: a fixed word, because a path is text from outside."""
     if path == MCP or path.startswith(f"{MCP}/"):
         return MCP
     if _CONSOLE.match(path):

@@ -58,9 +58,10 @@ class Authentication:
         self.resource = ProtectedResource(self._gateway, self._url, own)
 
     async def enter(self, request: Request) -> Principal:
-        """Sender of a request, and its user. Raises `Rejected`: 401, 429 after too many of those, 503 when a token cannot be checked now.
+        """Return the sender of a request, and its user. Raises `Rejected`: 401, 429 after too many of those, 503 if a token cannot be
+        checked now.
 
-        RFC 6750: a token is taken from the Authorization header and from no other place.
+        A token is only accepted in the Authorization header (RFC 6750).
         """
         certificate = "" if self._certificates is None else self._certificate(request, self._certificates)
         value = request.headers.get(b"authorization")
@@ -97,7 +98,7 @@ class Authentication:
         await self._gateway.callers.note_refusal("credential_in_url", request.client)
 
     def _certificate(self, request: Request, certificates: ClientCertificates) -> str:
-        """The client's certificate, where the connection comes from a proxy that is trusted to have verified it."""
+        """Return the client's certificate, if the connection comes from a proxy that is trusted to have verified it."""
         if self._header not in request.headers:
             return ""
         if not certificates.trusts(request.peer):
@@ -110,7 +111,7 @@ class Authentication:
         return request.text(self._header)
 
     async def admit(self, request: Request, credential: str) -> Principal:
-        """Whose credential this is, however it came. Raises `Rejected` as `enter` does."""
+        """Return the principal of a credential from any source. Raises `Rejected` as `enter` does."""
         principal = self._gateway.callers.recognised(credential)
         if principal is not None:
             return principal
@@ -166,7 +167,7 @@ class Authentication:
         raise _unauthenticated("this credential is not accepted", self.resource.challenge(request, "invalid_token"))
 
     def _narrowed(self, principal: Principal, toolset: str) -> Principal:
-        """The caller with the toolset it asks for, which can only take tools away."""
+        """Return the caller narrowed to the toolset that it selects, which can only remove tools."""
         narrowed = self._gateway.callers.narrowed(principal, toolset)
         if narrowed is None:
             raise Rejected(404, "not_found", "X-Toolset names no toolset of the policy")
@@ -196,7 +197,7 @@ class TurnQueue:
         self._lock = asyncio.Lock()
 
     async def take(self) -> bool:
-        """Waits for a turn; False, at once, where too many wait already."""
+        """Wait for a turn; returns False at once if too many wait already."""
         if self._waiting >= self._most:
             return False
         self._waiting += 1

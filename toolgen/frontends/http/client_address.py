@@ -18,7 +18,8 @@ _NODE = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?|([0-9.]+)(?::[0-9]{1,5
 
 
 def counted_as(peer: str) -> str:
-    """The address that a peer is counted as. An IPv6 network of /64 is one, since a client with one address there has them all."""
+    """Return the counted address of a peer. An IPv6 network of /64 counts as one, because a client with one of its addresses has
+    them all."""
     try:
         address = ip_address(peer.partition("%")[0])
     except ValueError:
@@ -62,7 +63,7 @@ def _rightmost(hops: Iterator[str | None], proxies: Networks) -> str | None:
 
 
 def _plain_hops(text: str) -> Iterator[str | None]:
-    """The addresses of `X-Forwarded-For`, from the right."""
+    """Return the addresses of `X-Forwarded-For`, from the right."""
     while text:
         text, _, hop = text.rpartition(",")
         yield _address(hop.strip(" \t"), bare_ipv6=True)
@@ -81,7 +82,7 @@ def _standard_hops(text: str) -> Iterator[str | None]:
 
 
 def _elements(text: str) -> Iterator[list[str]]:
-    """The parameters of each element, split where neither `,` nor `;` is within quotes."""
+    """Yield the parameters of each element, split at `,` and `;` outside of quotes."""
     element, start, quoted, escaped = list[str](), 0, False, False
     for at, character in enumerate(text + ","):
         if escaped or (quoted and character == "\\"):
@@ -101,7 +102,7 @@ def _unquoted(value: str) -> str:
 
 
 def _address(text: str, *, bare_ipv6: bool) -> str | None:
-    """An address without its port; None for a name, `unknown`, `_hidden` and whatever else is none."""
+    """Return an address without its port; None for a name, `unknown`, `_hidden` and any other text."""
     found = _NODE.fullmatch(text)
     if found is not None:
         text = found[1] or found[2]

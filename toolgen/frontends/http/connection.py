@@ -31,13 +31,13 @@ MAX_REST_S = 75.0
 MAX_UNREAD = 65_536
 LINGER_S = 10.0
 MAX_LINGERED = 256 * 1024 * 1024
-"""For how long, and of how many bytes, the rest of a body is read behind its answer."""
+"""Maximum time, and maximum bytes, for reading the rest of a body after its answer."""
 _NEVER = float("inf")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class _StatusLines(dict[int, bytes]):
-    """Status lines, of numbers without a phrase too."""
+    """Status lines, also for numbers without a phrase."""
 
     def __missing__(self, status: int) -> bytes:
         return f"HTTP/1.1 {status} \r\n".encode()
@@ -75,7 +75,7 @@ class _Exchange:
         self.task: asyncio.Task[None] | None = None
 
     async def run(self, server: HttpServer) -> None:
-        """Has the request answered."""
+        """Let the server answer the request."""
         try:
             await server.handlers.serve(self.request, self._send)
         except Exception as error:  # noqa: BLE001  (an error that passes the handlers' own boundary)
@@ -88,18 +88,18 @@ class _Exchange:
                 server.left()
 
     def take(self, piece: bytes) -> int:
-        """Keeps a piece of the body; how much is kept now."""
+        """Buffer a part of the body; returns the buffered size."""
         self._body += piece
         self.wake()
         return len(self._body)
 
     def wake(self) -> None:
-        """The reader of the body looks again."""
+        """Wake the reader of the body."""
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_result(None)
 
     def leave(self) -> None:
-        """The client has gone."""
+        """Signal the disconnect of the client."""
         self.gone = True
         self.wake()
         self.request.caller_connection.leave()
@@ -134,7 +134,7 @@ class _Exchange:
             await self._stream(answer)
 
     async def _download(self, answer: FileResponse) -> None:
-        """Sends a file part by part, the next one when the last is taken, and not to its end where the client leaves."""
+        """Send a file part by part, the next one after the last was written; stops if the client disconnects."""
         connection = self._connection
         await connection.writable()
         closes = connection.answer(self, answer, b"")
@@ -147,7 +147,7 @@ class _Exchange:
             connection.answered(self, closes=closes)
 
     async def _stream(self, answer: EventStream) -> None:
-        """Sends the events as they come, the head with the first of them. They are taken to their end although the client leaves."""
+        """Send the events as they come, the head with the first of them. They are consumed to their end even after a disconnect."""
         connection, chunked = self._connection, self.head.version == "1.1"
         begun, closes = False, False
         async for event in answer.events:
@@ -207,13 +207,13 @@ class HttpConnection(asyncio.Protocol):
         self._exchange: _Exchange | None = None  # the request that is being answered
         self._crowded: LimitedResource | None = None
         self._last = False
-        self._lingers = 0  # bytes of a body still to be dropped after its answer; 0 for none
+        self._lingers = 0  # bytes of a body that are still to be dropped after its answer; 0 for none
         self._used = False
         self.peer = ""
         self.proven = False
         self.places: tuple[Any, ...] = ()
 
-    # What asyncio calls
+    # Called by asyncio
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # it is one of TCP
         self._transport = transport
@@ -262,19 +262,19 @@ class HttpConnection(asyncio.Protocol):
         if drained is not None and not drained.done():
             drained.set_result(None)
 
-    # What the server calls
+    # Called by the server
 
     def end_after_answer(self) -> None:
-        """The answer in hand is the last one."""
+        """End the connection after the current answer."""
         self._last = True
         if self._exchange is None:
             self._close()
 
     def abort(self) -> None:
-        """Ends it at once."""
+        """End the connection at once."""
         self._transport.abort()
 
-    # What the counting of connections calls
+    # Called by the connection limits
 
     def expendable(self) -> bool:
         """Return True if the connection may be closed for another: no answer is awaited, or its client is unauthenticated and sends no body
@@ -287,7 +287,7 @@ class HttpConnection(asyncio.Protocol):
     def give_way(self) -> None:
         """Close the connection. A client that had begun a request gets an answer; on an idle connection, an answer could be taken for that
         to a later request."""
-        if self._lingers or self._transport.get_write_buffer_size():  # and is ignored
+        if self._lingers or self._transport.get_write_buffer_size():  # and its data is ignored
             self._transport.abort()
         elif self._exchange is None and not self._reader.unread and self._used:
             self._close()
@@ -355,7 +355,7 @@ class HttpConnection(asyncio.Protocol):
             await asyncio.shield(self.drained)
 
     def answer(self, exchange: _Exchange, answer: Answer, body: bytes) -> bool:
-        """Writes an answer, or its head and the first of its body, in one piece. Whether the connection ends with it."""
+        """Write an answer, or its head and the first part of its body, at once. Returns True if the connection ends with it."""
         lines = [_STATUS_LINES[answer.status], self._server.date()]
         for name, value in answer.fields():
             if _UNSAFE(value):
@@ -374,7 +374,7 @@ class HttpConnection(asyncio.Protocol):
         return closes
 
     def answered(self, exchange: _Exchange, *, closes: bool) -> None:
-        """The answer to a request is complete. One that came before its body was leaves nothing to go on with."""
+        """Note that the answer to a request is complete. If it came before the body, the connection cannot be continued."""
         self._exchange = None
         self.proven = self.proven or exchange.request.accepted
         if exchange.more:

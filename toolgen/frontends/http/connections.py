@@ -33,20 +33,20 @@ class CountedConnection(Protocol):
     places: tuple[_PeerConnections, ...]
 
     def expendable(self) -> bool:
-        """True if no authenticated client waits for an answer on it."""
+        """Return True if no authenticated client waits for an answer on it."""
 
     def give_way(self) -> None:
-        """Closes it, with an answer where a request had begun."""
+        """Close it, with an answer if a request had begun."""
 
     def end_after_answer(self) -> None:
-        """The answer in hand is the last one."""
+        """End the connection after the current answer."""
 
     def abort(self) -> None:
-        """Ends it at once."""
+        """End the connection at once."""
 
 
 class _PeerConnections:
-    """Connections that are counted together, and those of them that rest, the longest first."""
+    """Connections that are counted together, and the idle ones among them, the longest idle first."""
 
     __slots__ = ("count", "known", "unknown")
 
@@ -110,7 +110,7 @@ class Connections:
             crowded = LimitedResource.ALL
         if crowded is None:
             if address is not None:
-                self._addresses[address] = place  # the only other connection may have given way
+                self._addresses[address] = place  # the only other connection may have been closed
             self._count(connection, (self._all, place))
         elif self._room(self._reserve, self._most_reserved):
             self._count(connection, (self._reserve,))
@@ -162,14 +162,14 @@ class Connections:
 
 
 class InFlight:
-    """Number of requests of each client that are being answered, of those that come through trusted proxies."""
+    """Number of requests in progress of each client, for clients behind trusted proxies."""
 
     def __init__(self, most: int = MAX_PER_ADDRESS) -> None:
         self._most = most
         self._counts: dict[str, int] = {}
 
     def enter(self, client: str) -> LimitedResource | None:
-        """Counts one; whether there are too many."""
+        """Count a request; returns True if there are too many."""
         name = counted_as(client)
         count = self._counts[name] = self._counts.get(name, 0) + 1
         return LimitedResource.ADDRESS if count > self._most else None
@@ -195,7 +195,7 @@ class HttpServer:
         self._date = b""
 
     async def drain(self, seconds: float, cut_off: Callable[[], None] = lambda: None) -> None:
-        """Lets every connection end with the answer in hand. What has not ended in so many seconds is broken off."""
+        """Let every connection end after its current answer. The rest is aborted after so many seconds."""
         self.ended = asyncio.Event()
         for connection in list(self.open):
             connection.end_after_answer()
@@ -220,12 +220,12 @@ class HttpServer:
             connection.abort()
 
     def left(self) -> None:
-        """A connection or a request has ended."""
+        """Note that a connection or a request has ended."""
         if self.ended is not None and not self.open and not self.tasks:
             self.ended.set()
 
     def date(self) -> bytes:
-        """The header that says when an answer was made (RFC 9110, section 6.6.1), written once a second."""
+        """Return the header with the time of an answer (RFC 9110, section 6.6.1), computed once a second."""
         now = int(time.time())
         if now != self._second:
             self._second, self._date = now, b"date: " + formatdate(now, usegmt=True).encode("ascii") + b"\r\n"

@@ -1,7 +1,7 @@
-"""Cross-origin resource sharing (Fetch standard, CORS protocol) for web pages of the origins that `gateway: {cors: …}` lists.
+"""Cross-origin resource sharing (Fetch standard, CORS protocol) for web pages of the origins in `gateway: {cors: …}`.
 
-It covers what agents use: /mcp, /v1 and the metadata of the protected resource. The console never answers another origin, and no answer
-allows cookies: a page has to send a credential of its own.
+It covers the routes of agents: /mcp, /v1 and the metadata of the protected resource. The console never answers another origin, and no
+answer allows cookies: a page has to send a credential itself.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _HEADER = re.compile(
 
 
 class CrossOrigin(Struct, frozen=True, kw_only=True):
-    """`origins` as browsers write them (`https://chat.example.com`); none allows nothing."""
+    """Allowed origins, as browsers write them (`https://chat.example.com`); an empty set allows nothing."""
 
     origins: frozenset[bytes] = frozenset()
 
     def allows(self, request: Request) -> bool:
-        """Test whether the request comes from a page of a listed origin, for something that such pages may use."""
+        """Return True if the request comes from a page of a listed origin, for a route that such pages may use."""
         return request.headers.get(b"origin") in self.origins and _COVERED.match(request.path) is not None
 
     def preflight(self, request: Request) -> Response:
@@ -48,7 +48,7 @@ class CrossOrigin(Struct, frozen=True, kw_only=True):
         return Response(status=204, headers=tuple(headers))
 
     def shared(self, request: Request, answer: Answer) -> Answer:
-        """Return the answer with what lets a page of a listed origin read it."""
+        """Return the answer with the headers that let a page of a listed origin read it."""
         headers: Headers = (
             (b"access-control-allow-origin", request.headers[b"origin"]),
             (b"access-control-expose-headers", _EXPOSED),

@@ -1,4 +1,4 @@
-"""Failed attempts to authenticate, counted by address: in memory, bounded, and forgotten with time."""
+"""Failed authentication attempts by address: in memory, bounded, and forgotten after some time."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _MAX_PEERS = 4096
 
 
 class FailureBuckets:
-    """A bucket of failures for each peer, as `counted_as` counts them."""
+    """Bucket of failures for each peer, by `counted_as`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._peers: OrderedDict[str, tuple[float, float]] = OrderedDict()  # failures, and the time they are as of
+        self._peers: OrderedDict[str, tuple[float, float]] = OrderedDict()  # failures, and the time of their count
 
     def wait(self, peer: str) -> float:
-        """Seconds until this peer may fail again; 0.0 when it may now."""
+        """Return the seconds until this peer may fail again; 0.0 for now."""
         if not self._peers:
             return 0.0
         return max(0.0, (self._failures(counted_as(peer)) - _BURST + 1) / _PER_SECOND)
 
     def failed(self, peer: str) -> None:
-        """Counts a failure."""
+        """Count a failure."""
         name = counted_as(peer)
         failures = min(self._failures(name) + 1, float(_BURST))
         self._peers[name] = (failures, self._clock.monotonic())

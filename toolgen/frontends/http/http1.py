@@ -1,4 +1,4 @@
-"""Parser of HTTP/1.1 requests in the bytes of one connection (RFC 9112), without I/O. A request has exactly one reading or is refused.
+"""Parser of HTTP/1.1 requests in the bytes of one connection (RFC 9112), without I/O. An ambiguous request is refused.
 
 A proxy in front of the gateway has parsed the same bytes before. If two parsers could differ about the end of a request or its headers, one
 of them could see a request that the other never saw. So nothing is corrected or guessed.
@@ -18,7 +18,7 @@ __all__ = ["MAX_HEAD_SIZE", "BadRequest", "Event", "Header", "Marker", "RequestH
 
 MAX_HEAD_SIZE = 65_536
 MAX_KEPT_HEAD_SIZE = 4_096
-"""The largest head that a connection keeps to compare the next one with."""
+"""Maximum head that a connection stores to compare the next one with it."""
 MAX_FIELDS = 128
 MAX_TRAILER_SIZE = 8_192
 
@@ -47,18 +47,18 @@ _KNOWN_NAMES = MappingProxyType(
         for spelt in (name, name.title())
     }
 )  # fmt: skip
-"""Names as clients spell them, in lower case: a look-up costs a third of reading one."""
+"""Common spellings of names, with their lower case: a look-up costs a third of parsing one."""
 
 
 class BadRequest(Exception):  # noqa: N818 - an error of the request
-    """Bytes that are no request, or could be taken for two. The text is a fixed sentence for the client."""
+    """Bytes that are not a request, or ambiguous. The text is a fixed sentence for the client."""
 
 
 class Marker(Enum):
     """Parser event without bytes."""
 
-    END = auto()  # of a request
-    MORE = auto()  # is needed before anything can be said
+    END = auto()  # end of a request
+    MORE = auto()  # more data is needed
 
 
 class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Event: TypeAlias = RequestHead | bytes | Marker
-"""A head, a part of its body, or a mark."""
+"""Event of the parser: a head, a part of its body, or a marker."""
 
 
 class RequestReader:
@@ -93,11 +93,11 @@ class RequestReader:
     def __init__(self) -> None:
         self.unread = b""
         self._in_body = False
-        self._left = 0  # bytes of a body with a content length
+        self._left = 0  # remaining bytes of a body with a content length
         self._chunks: _Chunked | None = None
         self._blank = False
         self._last = False
-        self._earlier: tuple[bytes, RequestHead] | None = None  # a client mostly repeats its head
+        self._earlier: tuple[bytes, RequestHead] | None = None  # a client usually repeats its head
 
     def feed(self, data: bytes) -> None:
         """Add received data."""
@@ -135,7 +135,7 @@ class RequestReader:
         return body
 
     def _head(self) -> RequestHead | Marker:
-        # One empty line before a request is left over from the one before it (RFC 9112, section 2.2).
+        # One empty line before a request is the rest of the previous one (RFC 9112, section 2.2).
         if not self._blank and self.unread.startswith(_CRLF):
             self.unread, self._blank = self.unread[2:], True
         end = self.unread.find(b"\r\n\r\n")
@@ -167,7 +167,7 @@ class _Chunked:
     __slots__ = ("_at_trailer", "_behind_data", "_fields", "_left", "_trailer", "done")
 
     def __init__(self) -> None:
-        self._left = 0  # bytes of the chunk that is being read
+        self._left = 0  # remaining bytes of the current chunk
         self._behind_data = False
         self._at_trailer = False
         self._trailer = 0
@@ -224,7 +224,7 @@ class _Chunked:
 
 
 def read_head(data: bytes) -> RequestHead:
-    """A request line and headers, without the empty line behind them. Raises `BadRequest`."""
+    """Parse a request line and headers, without the empty line after them. Raises `BadRequest`."""
     lines = data.split(_CRLF)
     _check_text(data, len(lines) - 1)
     method, target, version = _read_request_line(lines[0])
@@ -265,7 +265,7 @@ def _read_fields(lines: list[bytes]) -> list[Header]:
         spelt, colon, value = line.partition(b":")
         name = _KNOWN_NAMES.get(spelt)
         if name is None:
-            if not spelt or spelt.translate(None, _TOKEN):  # a folded line begins with a space, and is no field
+            if not spelt or spelt.translate(None, _TOKEN):  # a folded line begins with a space, and is refused
                 colon = b""
             name = spelt.lower()
         if not colon:
@@ -288,7 +288,7 @@ def _options(fields: list[Header]) -> list[bytes]:
 
 
 def _read_target(method: str, target: bytes, host: bytes | None) -> tuple[bytes, bytes]:
-    """Path and query. A target with a host of its own (RFC 9112, section 3.2.2) must name the one that Host names."""
+    """Return path and query. A target with its own host (RFC 9112, section 3.2.2) must have the host of the Host header."""
     if target.startswith(b"/") or (target == b"*" and method == "OPTIONS"):
         path, _, query = target.partition(b"?")
         return path, query
@@ -325,7 +325,7 @@ def _read_length(headers: dict[bytes, bytes], repeated: frozenset[bytes], versio
 
 
 def _check_text(data: bytes, lines: int = 0) -> None:
-    """Refuses control characters, and line ends other than so many of CR and LF together."""
+    """Refuse control characters, and line ends other than the expected number of CR LF."""
     if data.translate(None, _NO_CONTROLS) or not data.count(b"\r") == data.count(b"\n") == lines:
         raise BadRequest("the request holds a control character, or a line that does not end with CR LF")
 

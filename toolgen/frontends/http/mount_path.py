@@ -19,14 +19,14 @@ def mount_path() -> str:
 
 def path_of(root: str) -> str:
     """Return the path of a `root_path` of ASGI, which is decoded."""
-    # One slash at the beginning: an address that begins with two names another host (RFC 3986, section 4.2).
+    # A single slash at the beginning: an address that begins with two slashes names another host (RFC 3986, section 4.2).
     words = root.strip("/")
     return f"/{quote(words)}" if words else ""
 
 
 @contextlib.contextmanager
 def mounted_at(path: str) -> Iterator[None]:
-    """Set the path while something is written, as `path_of` returns it."""
+    """Set the path within the block, as `path_of` returns it."""
     token = _PATH.set(path)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A gateway as an ASGI application: mounted in FastAPI or Starlette under any path, or run by a server of its own."""
+"""Gateway as an ASGI application: mounted in FastAPI or Starlette under any path, or run by a separate server."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ __all__ = ["MountedApp"]
 
 
 class MountedApp:
-    """ASGI 3, with its lifespan: the gateway opens when the server starts and closes when it stops. One that is open already stays so.
+    """ASGI 3 application with its lifespan: the gateway opens when the server starts and closes when it stops. An open gateway stays open.
 
-    Frameworks do not pass the lifespan on to what they mount. Then the gateway opens with the first request, and the program closes it.
+    Frameworks do not forward the lifespan to mounted applications. Then the gateway opens with the first request, and the program closes
+    it.
     """
 
     def __init__(self, gateway: AgentGateway, app: App) -> None:
@@ -35,7 +36,7 @@ class MountedApp:
             await self._app(below_root(scope), receive, send)
 
     async def close(self) -> None:
-        """End what web pages listen to, and close what they hold."""
+        """End the streams of web pages, and close their resources."""
         self._app.end_streams()
         await self._app.close()
 
@@ -55,7 +56,7 @@ class MountedApp:
 
 
 def below_root(scope: Scope) -> Scope:
-    """The scope with the path below the one that the application is mounted at (`root_path`)."""
+    """Return the scope with the path below the mount path of the application (`root_path`)."""
     root = scope.get("root_path", "").rstrip("/")
     path = scope["path"]
     if not root or not (path == root or path.startswith(f"{root}/")):
@@ -63,6 +64,6 @@ def below_root(scope: Scope) -> Scope:
     below = {**scope, "path": path[len(root) :] or "/"}
     raw, encoded = scope.get("raw_path"), root.encode("utf-8")
     if raw is not None:
-        # Escapes in the root cannot be counted, so that the path is taken as it was decoded.
+        # Escapes in the root cannot be counted, so the decoded path is used.
         below["raw_path"] = (raw[len(encoded) :] or b"/") if raw.startswith(encoded) else None
     return below

@@ -56,7 +56,7 @@ SLOWEST_BODY_S = 30.0
 _SLOWEST_RATE = 8_192
 _CROWDED_S = 5
 
-# A second copy of one of these is how two readers of one request come to different conclusions.
+# Two readers of one request could use different copies of these headers.
 _SINGLE = frozenset(
     {
         b"x-on-behalf-of", b"x-toolset", b"authorization", b"host", b"origin", b"content-type", b"content-length", b"content-encoding",
@@ -69,14 +69,14 @@ _TOKEN_NAMES = frozenset(
         "bearer_token", "client_secret", "id_token", "jwt", "key", "password", "secret", "token", "x-api-key",
     }
 )  # fmt: skip
-# Segments of RFC 3986, section 3.3, without parameters, and none that is dots alone.
+# Segments of RFC 3986, section 3.3, without parameters, and not only dots.
 _SEGMENT = r"(?!\.{1,2}(?:/|\Z))(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+"
 _PATH = re.compile(rf"/(?:{_SEGMENT}/)*(?:{_SEGMENT})?\Z")
-# What needs no encoding (RFC 3986, section 2.3), what ends a segment, and control characters.
+# Characters that need no encoding (RFC 3986, section 2.3), characters that end a segment, and control characters.
 _NEVER_ENCODED = re.compile(
     r"%(?:2[dDeEfF]|3[0-9]|4[1-9a-fA-F]|5[0-9aAcCfF]|6[1-9a-fA-F]|7[0-9aAeEfF]|[01][0-9a-fA-F])"
 )
-# A String of RFC 9651, which draft-ietf-httpapi-idempotency-key-header wants; most clients send the key as it is.
+# String of RFC 9651, as draft-ietf-httpapi-idempotency-key-header requires; most clients send the plain key.
 _KEY_STRING = re.compile(r'"((?:[^"\\]|\\["\\])*)"\Z')
 _ESCAPED = re.compile(r"\\(.)")
 _JSON = b"application/json"
@@ -91,7 +91,7 @@ _PLAIN: Headers = (
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer; nothing is streamed."""
+    """Complete answer, not streamed."""
 
     status: int = 200
     body: bytes = b""
@@ -99,7 +99,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     media_type: bytes = b""  # of a body that is not JSON
 
     def fields(self) -> Headers:
-        """All of its headers."""
+        """Return all headers."""
         length = (b"content-length", b"%d" % len(self.body))
         if self.media_type:
             return ((b"content-type", self.media_type), *_PLAIN[1:], *self.headers, length)
@@ -114,13 +114,13 @@ class EventStream(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers = ()
 
     def fields(self) -> Headers:
-        """All of its headers."""
+        """Return all headers."""
         kind = (b"content-type", b"text/event-stream")
         return (kind, *_PLAIN[1:], (b"x-accel-buffering", b"no"), *self.headers)
 
 
 class FileResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of `size` bytes as an answer, sent part by part. Its headers have its media type."""
+    """File of `size` bytes as an answer, sent part by part. Its headers have its media type."""
 
     parts: AsyncIterator[bytes]
     size: int
@@ -128,26 +128,26 @@ class FileResponse(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers = ()
 
     def fields(self) -> Headers:
-        """All of its headers."""
+        """Return all headers."""
         return (*_PLAIN[1:], *self.headers, (b"content-length", b"%d" % self.size))
 
 
 Answer: TypeAlias = Response | EventStream | FileResponse
 Send: TypeAlias = Callable[[Answer], Awaitable[None]]
-"""Puts an answer on the wire. Returns when all of it is written, or the client has left."""
+"""Function that sends an answer. Returns after all of it was written, or the client has disconnected."""
 Receive: TypeAlias = Callable[[], Awaitable[tuple[bytes, bool] | None]]
-"""The next piece of a body, and whether there is more of it; None where the client left."""
+"""Function that returns the next part of a body, and True if there is more; None after a disconnect."""
 
 
 class LimitedResource(Enum):
-    """Resource that is used up."""
+    """Exhausted resource."""
 
     ADDRESS = "this address has too many connections or requests"
     ALL = "there are too many connections"
 
 
 class Rejected(Exception):  # noqa: N818  (an answer, not an error of the server)
-    """A request that goes no further. The text is for the client and never repeats a value it sent."""
+    """Refusal of a request. The text is for the client and never repeats a value from the request."""
 
     def __init__(
         self,
@@ -176,13 +176,13 @@ class Rejected(Exception):  # noqa: N818  (an answer, not an error of the server
 
     @classmethod
     def by_fault(cls, fault: StateError | AuditError, message: str = "") -> Rejected:
-        """The refusal of a request that needs state or a record which cannot be used now."""
+        """Return the refusal of a request that needs state or an audit log that cannot be used now."""
         error = fault_error(fault, message)
         return cls.of(500 if error.retry_after_s is None else 503, error)
 
 
 class CredentialInUrl(Rejected):
-    """A request with something in its URL that is, or could be, a credential."""
+    """Request whose URL contains, or could contain, a credential."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -248,24 +248,25 @@ class Request:
         return msgspec.structs.replace(answer, headers=(*answer.headers, *more)) if more else answer
 
     def text(self, name: bytes) -> str:
-        """A header's value, "" when it is absent."""
+        """Return a header's value, "" if it is absent."""
         return self.headers.get(name, b"").decode("latin-1").strip()
 
     def check(self) -> None:
-        """Refuses repeated security headers. Raises `CredentialInUrl` for one (RFC 6750 section 2.3, RFC 9700 section 4.3.2)."""
+        """Refuse repeated security headers. Raises `CredentialInUrl` for a credential in the URL (RFC 6750 section 2.3, RFC 9700 section
+        4.3.2)."""
         if self.repeated and (twice := self.repeated & _SINGLE):
             raise Rejected(400, "bad_request", f"the header {min(twice).decode()} was sent more than once")
         if self.query and any(name.lower() in _TOKEN_NAMES for name, _ in self._pairs()):
             raise CredentialInUrl
 
     def take(self, *methods: str) -> None:
-        """Refuses every other method."""
+        """Refuse all other methods."""
         if self.method not in methods:
             allow = ((b"allow", ", ".join(methods).encode("ascii")),)
             raise Rejected(405, "bad_request", f"this route takes {' and '.join(methods)}", headers=allow)
 
     def parameters(self, *known: str) -> Mapping[str, str]:
-        """The query as a mapping. A name that is unknown or repeated is refused."""
+        """Return the query as a mapping. Unknown and repeated names are refused."""
         found: dict[str, str] = {}
         for name, value in self._pairs() if self.query else ():
             if name not in known:
@@ -285,7 +286,7 @@ class Request:
         return parse_trace(self.text(b"traceparent"), state)
 
     async def body(self) -> bytes:
-        """The whole body, up to 1 MiB and 30 seconds."""
+        """Return the whole body, up to 1 MiB and 30 seconds."""
         body = self._body
         if not isinstance(body, bytes):
             try:
@@ -299,7 +300,7 @@ class Request:
         return body
 
     async def pieces(self, most: int) -> AsyncIterator[bytes]:
-        """The body piece by piece, up to `most` bytes, each within 30 seconds, and all at 8 KiB/s or faster after the first 30 seconds.
+        """Yield the body part by part, up to `most` bytes, each within 30 seconds, and at 8 KiB/s or faster after the first 30 seconds.
 
         Raises `Rejected`.
         """
@@ -363,7 +364,7 @@ class Handlers(Protocol):
     """Request handlers (`App.serve`)."""
 
     async def serve(self, request: Request, send: Send) -> None:
-        """Answers one."""
+        """Answer one request."""
 
 
 async def _read(receive: Receive) -> bytes:
@@ -379,7 +380,7 @@ async def _read(receive: Receive) -> bytes:
 
 
 async def read_json_body(request: Request) -> bytes:
-    """The bytes of a body that says it is JSON, uncompressed and not too large."""
+    """Return the bytes of a body with the type JSON, uncompressed and not too large."""
     kind = request.headers.get(b"content-type", b"")
     if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
         raise Rejected(415, "bad_request", "the body must be sent as Content-Type: application/json")
@@ -407,7 +408,7 @@ def header_key(request: Request) -> str:
 
 
 def agreed_key(request: Request, said: str, pointer: str) -> str:
-    """The key of header and body, of which `said` is the body's. Raises `Rejected` where the two differ."""
+    """Return the key of header and body (`said`). Raises `Rejected` if the two differ."""
     if KEY_HEADER not in request.headers:
         return said
     key = header_key(request)
@@ -446,17 +447,17 @@ def check_host(request: Request, hosts: frozenset[str], *, shared: bool = False)
 
 
 def json_response(value: object, *, status: int = 200, headers: Headers = ()) -> Response:
-    """A JSON answer."""
+    """Return a JSON answer."""
     return Response(status=status, body=encode(value), headers=headers)
 
 
 def retry_after(seconds: float) -> tuple[bytes, bytes]:
-    """The header `Retry-After`, in whole seconds (RFC 9110, section 10.2.3)."""
+    """Return the header `Retry-After`, in whole seconds (RFC 9110, section 10.2.3)."""
     return (b"retry-after", b"%d" % max(1, math.ceil(seconds)))
 
 
 def refusal(rejected: Rejected) -> Response:
-    """The JSON a rejected request is answered with: an error of the envelope's shape, and the pointer when a body was at fault."""
+    """Return the JSON for a rejected request: an error in the form of the envelope, and the pointer for a faulty body."""
     error: dict[str, object] = {"code": rejected.code, "message": rejected.message}
     if rejected.suggestion:
         error["suggestion"] = rejected.suggestion
@@ -491,7 +492,7 @@ _MAX_NETLOC_LENGTH = 300  # a name has at most 253 characters (RFC 1035, section
 
 
 def _netloc(text: str) -> tuple[str, int | None]:
-    """Host (lower case, without brackets) and port of `host[:port]`; ("", None) for anything else, a path or a user included."""
+    """Return host (lower case, without brackets) and port of `host[:port]`; ("", None) for any other text."""
     return _parted(text) if len(text) <= _MAX_NETLOC_LENGTH else ("", None)
 
 

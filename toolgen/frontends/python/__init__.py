@@ -1,1 +1,1 @@
-"""The gateway in a Python program: `toolgen.Gateway`, asynchronous and synchronous, with a project or without one."""
+"""Gateway in a Python program: `toolgen.Gateway`, asynchronous and synchronous, with a project or without one."""

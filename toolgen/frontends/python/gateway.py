@@ -1,4 +1,4 @@
-"""The gateway: one facade over catalog, pipeline and audit, which every front end, the command line and Python callers use."""
+"""Facade `Gateway` over catalog, pipeline and audit log, for front ends, the command line and Python programs."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class Gateway:
         middleware: Sequence[object] = (),
         apps: Mapping[str, LocalApp] | None = None,
     ) -> None:
-        """Front ends and adapters use `callers`, `tool_calls` and `operations`.
+        """Create the gateway. Front ends and adapters use `callers`, `tool_calls` and `operations`.
 
-        `stand_in` has executors by source, in place of those of the settings: for trial runs that must reach nobody. `above` has the
-        sockets of one of several workers to the supervisor. `reader` reads the policy from its files. `middleware` are checks of the
-        program, inside of those of the project. `apps` are applications of this process by source.
+        `stand_in` has executors by source, in place of those of the settings: for trial runs without network. `above` has the sockets of
+        one of several workers to the supervisor. `reader` reads the policy from its files. `middleware` are checks of the program, inside
+        those of the project. `apps` are applications of this process by source.
         """
         self.settings, self.key, self.entered = settings, key, False
         options = AssemblyOptions(
@@ -111,10 +111,11 @@ class Gateway:
     def load(
         cls, path: str | Path = "toolgen.yaml", *, above: WorkerSockets | None = None, serving: bool = False
     ) -> Self:
-        """Loads a project: generated/ as it was built, or the descriptions themselves where nothing was generated yet.
+        """Load a project: the built generated/, or the descriptions themselves if nothing was built yet.
 
-        One that is `serving` begins with the policy that was in force before where files of it are lost since (`toolgen policy accept`).
-        Raises a `ToolgenError` naming file, line or pointer for whatever is wrong with toolgen.yaml, the catalog or the policy."""
+        If it is `serving` and policy files are lost, it begins with the policy that was in force before (`toolgen policy accept`). Raises a
+        `ToolgenError` with file, line or pointer for faults of toolgen.yaml, the catalog or the policy.
+        """
         settings = load_settings(path)
         reader, acceptances = (
             policy_reader(settings.policies, settings.labels),
@@ -295,7 +296,7 @@ class Gateway:
             await self._close()
 
     async def _leave(self) -> None:
-        """Ends and closes whatever was begun."""
+        """Stop and close everything that was started."""
         self.operations.leave()
         meaning = () if self._meaning is None else (self._meaning.close,)
         watching = (self.role_grants.stop, self._tools.stop, self._catalog.stop, self._reloader.stop)
@@ -315,12 +316,12 @@ class Gateway:
 
     @property
     def manifest(self) -> Manifest:
-        """The catalog in force."""
+        """Return the catalog in force."""
         return self.current.manifest()
 
     @property
     def policy(self) -> Policy:
-        """The policy in force."""
+        """Return the policy in force."""
         return self.current.compiled_policy.policy
 
     async def call(

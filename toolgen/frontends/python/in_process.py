@@ -1,4 +1,4 @@
-"""A project without files of its own: a description or functions, and a policy that allows what the caller of Python names."""
+"""Project without files: a description or functions, and a policy that allows the effects given in Python."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MODULE = "toolgen_functions_{}"
 RateLimits = str | Sequence[str | Mapping[str, Any]]
 """Rates (`60/min`), or limits as under `limits:` of a policy."""
 _ALL = ("*",)
-"""The tools that are added later, too."""
+"""Pattern of all tools, including those that are added later."""
 
 
 class InProcess(Unprinted, frozen=True, kw_only=True):
@@ -61,7 +61,8 @@ def of_openapi(
     record: str | Path | None,
     limits: RateLimits = (),
 ) -> InProcess:
-    """From an OpenAPI document: a path, an http(s) URL, which is fetched now, or the document itself. Raises `ToolgenError`."""
+    """Create the project of an OpenAPI document: a path, an http(s) URL, which is fetched now, or the document itself. Raises
+    `ToolgenError`."""
     effects = _effects(allow)
     with _folder() as folder:
         path = _document(spec, folder)
@@ -85,7 +86,8 @@ def of_functions(
     record: str | Path | None,
     limits: RateLimits = (),
 ) -> InProcess:
-    """From functions of this program. One that `@tool` did not mark is a tool that writes. Raises `ConfigError` for one that cannot be."""
+    """Create the project of functions of this program. One without `@tool` counts as writing. Raises `ConfigError` for one that cannot be a
+    tool."""
     effects = _effects(allow)
     module = types.ModuleType(_MODULE.format(next(_NUMBERS)))
     for function in functions:
@@ -112,7 +114,7 @@ def _effects(allow: Sequence[str]) -> tuple[Effect, ...]:
 
 
 def _limits(limits: RateLimits) -> str:
-    """The section `limits:` of the policy. A rate alone is one for each principal."""
+    """Return the section `limits:` of the policy. A rate alone is one for each principal."""
     given = [limits] if isinstance(limits, str) else list(limits)
     if wrong := [one for one in given if isinstance(one, str) and parse_rate(one) is None]:
         raise ConfigError(f"limits: '{wrong[0]}' is not like 60/min")
@@ -130,7 +132,7 @@ def _limits(limits: RateLimits) -> str:
 
 @contextmanager
 def _folder(module: str = "") -> Iterator[Path]:
-    """A folder of its own, which goes at once where the block fails."""
+    """Create a temporary folder, which is removed at once if the block fails."""
     folder = Path(tempfile.mkdtemp(prefix="toolgen-"))
     try:
         yield folder
@@ -149,7 +151,7 @@ def _is_remote(spec: object) -> bool:
 
 
 def _document(spec: str | Path | Mapping[str, Any], folder: Path) -> Path:
-    """The file of a document: where it is, or a copy of what was fetched or given."""
+    """Return the file of a document: the original, or a copy of what was fetched or given."""
     if isinstance(spec, Mapping):
         path = folder / "openapi.json"
         try:
@@ -169,7 +171,7 @@ def _document(spec: str | Path | Mapping[str, Any], folder: Path) -> Path:
 def _settled(
     sources: Mapping[str, Any], folder: Path, record: str | Path | None, path: Path | None = None
 ) -> tuple[Settings, Manifest]:
-    """The settings and the catalog of a project in this folder. `path` is the copy of a remote description."""
+    """Return the settings and the catalog of a project in this folder. `path` is the copy of a remote description."""
     data: dict[str, Any] = {"sources": dict(sources)}
     if record is not None:
         data["audit"] = {"dir": str(Path(record).resolve())}
@@ -183,7 +185,7 @@ def _settled(
 
 
 def _auth(credential: str, settings: Settings, manifest: Manifest) -> dict[str, Any]:
-    """Under which scheme one credential is shown. Raises `ConfigError` where more than one could be meant."""
+    """Return the scheme of a single credential. Raises `ConfigError` if several could be meant."""
     (name,) = settings.sources
     schemes = manifest.sources[name].security_schemes
     needed = sorted(needed_schemes(manifest.tools.values(), manifest.sources[name]) or schemes)

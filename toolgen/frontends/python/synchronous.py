@@ -1,4 +1,4 @@
-"""A gateway for code that is not asynchronous: its loop runs in a thread, and every method waits."""
+"""Gateway for synchronous code: its event loop runs in a thread, and every method waits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def closed() -> ConfigError:
-    """A gateway is used that was closed."""
+    """Return the error for the use of a closed gateway."""
     return ConfigError(
         "this gateway was closed, and stays closed", suggestion="make another, or call inside of its `with`"
     )
@@ -33,7 +33,7 @@ class SyncGateway:
     from any thread; without `principal`, the policy's only one calls."""
 
     def __init__(self, gateway: AgentGateway, tools: GatewayTools) -> None:
-        """Opens the gateway. Raises `ConfigError` inside a running loop, which would stand still, and what opening raises."""
+        """Open the gateway. Raises `ConfigError` within a running event loop, which it would block, and the errors of opening."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -77,7 +77,7 @@ class SyncGateway:
         return self._wait(self._gateway.tool_calls.preview(name, arguments or {}, principal=who))
 
     def close(self) -> None:
-        """Waits for the calls in flight, and closes the gateway."""
+        """Wait for the calls in flight, and close the gateway."""
         try:
             self._wait(self._gateway.__aexit__(None, None, None))
         finally:

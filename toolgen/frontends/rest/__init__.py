@@ -1,1 +1,1 @@
-"""The REST interface."""
+"""REST interface."""

@@ -25,13 +25,13 @@ class _AccountWish(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RestAccounts:
-    """The routes below /v1/accounts. A caller that acts for a user sees that user's accounts, and changes none."""
+    """Routes below /v1/accounts. A caller that acts for a user sees that user's accounts, and cannot change them."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
 
     async def answer(self, request: Request, principal: Principal) -> Response | None:
-        """The answer to a request for one of these routes; None for a path that is another's."""
+        """Return the answer to a request for one of these routes; None for any other path."""
         found = _ACCOUNT.match(request.path)
         if found is not None:
             request.take("DELETE")
@@ -47,7 +47,7 @@ class RestAccounts:
         return await self._page(request, principal)
 
     async def _page(self, request: Request, principal: Principal) -> Response:
-        """The page at which the person links an account, signed in as themselves."""
+        """Return the page at which the person links an account, signed in as themselves."""
         wish: _AccountWish = decoded(await read_json_body(request), _AccountWish)
         if wish.source not in self._accounts.sources:
             raise Rejected(404, "not_found", "no source of this name is called with accounts of people")

@@ -1,4 +1,4 @@
-"""REST for the people who answer for calls that wait: GET /v1/approvals, POST /v1/approvals/{id}."""
+"""REST for approvers of waiting calls: GET /v1/approvals, POST /v1/approvals/{id}."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class _DecisionBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RestApprovals:
-    """The routes below /v1/approvals."""
+    """Routes below /v1/approvals."""
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
 
     async def answer(self, request: Request, principal: Principal) -> Response | None:
-        """The answer to a request for one of these routes; None for a path that is another's."""
+        """Return the answer to a request for one of these routes; None for any other path."""
         found = _APPROVAL.match(request.path)
         if found is None and request.path != "/v1/approvals":
             return None
@@ -73,7 +73,7 @@ class RestApprovals:
         return json_response({"approvals": await listed(self._approvals, found[:limit])})
 
     async def _decide(self, request: Request, principal: Principal, call_id: str) -> Response:
-        """An answer: a no ends the call, and a yes counts once, as it was asked or with other arguments."""
+        """Accept an answer: a denial ends the call; an approval counts once, for the call as requested or with other arguments."""
         request.parameters()
         body: _DecisionBody = decoded(await read_json_body(request), _DecisionBody)
         approve = body.decision == "approve"

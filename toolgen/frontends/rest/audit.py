@@ -1,4 +1,4 @@
-"""REST for reviewers: entries and calls of all streams, found by what they are like."""
+"""REST for reviewers: entries and calls of all streams, with filters."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ T = TypeVar("T")
 
 
 class RestAudit:
-    """The routes below /v1/audit, for principals with the reviewers' role alone."""
+    """Routes below /v1/audit, only for principals with the role of reviewers."""
 
     def __init__(self, gateway: Facade) -> None:
         self._gateway = gateway
 
     async def answer(self, request: Request, principal: Principal) -> Response | None:
-        """The answer to a request for one of these routes; None for a path that is another's."""
+        """Return the answer to a request for one of these routes; None for any other path."""
         found = _ENTRY.match(request.path)
         if found is None and request.path != "/v1/audit":
             return None

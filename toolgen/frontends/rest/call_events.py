@@ -50,12 +50,12 @@ class CallEvents:
         self._closed = False
 
     def close(self) -> None:
-        """Ends every stream: the gateway goes."""
+        """End every stream, because the gateway stops."""
         self._closed = True
         self._gateway.tool_calls.approvals.calls.news.announce()
 
     async def answer(self, request: Request, principal: Principal) -> EventStream | None:
-        """The events of a caller's own call; None for a path that is another's."""
+        """Return the events of a caller's own call; None for any other path."""
         found = _PATH.match(request.path)
         if found is None:
             return None
@@ -88,7 +88,7 @@ class CallEvents:
                 del self._open[who]
 
     async def _events(self, request: Request, principal: Principal, call_id: str, wait: float) -> AsyncIterator[bytes]:
-        """Ends when the call has ended, `wait` is over, the client has left or its credential is no longer good."""
+        """Yield events until the call has ended, `wait` is over, the client has disconnected or its credential is not valid any more."""
         loop, approvals = asyncio.get_running_loop(), self._gateway.tool_calls.approvals
         until, pieces = loop.time() + wait, 0
         said: tuple[str, object] = ("", None)

@@ -1,4 +1,4 @@
-"""REST for calls that wait: their outcomes, and taking them back."""
+"""REST for waiting calls: their outcomes, and their withdrawal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _CALL = re.compile(r"/v1/calls/([^/]{1,128})(/cancel)?\Z")
 
 
 class RestCalls:
-    """The routes below /v1/calls. A call that is not the caller's own is the same as one that never was."""
+    """Routes below /v1/calls. A call of another caller is treated like one that does not exist."""
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
 
     async def answer(self, request: Request, principal: Principal) -> Response | None:
-        """The answer to a request for one of these routes; None for a path that is another's."""
+        """Return the answer to a request for one of these routes; None for any other path."""
         found = _CALL.match(request.path)
         if found is None:
             return None
@@ -41,6 +41,6 @@ def _own(envelope: Envelope | None) -> Envelope:
 
 
 def _withdrawn(envelope: Envelope) -> Response:
-    """POST /v1/calls/{id}/cancel: 200 where the call runs no more, which is what was asked for, and otherwise how it stands."""
+    """Answer POST /v1/calls/{id}/cancel: 200 if the call does not run any more, and otherwise its state."""
     code = "" if envelope.error is None else envelope.error.code
     return json_response(envelope_json(envelope)) if code in {"cancelled", "outcome_unknown"} else enveloped(envelope)

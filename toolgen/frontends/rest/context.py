@@ -46,13 +46,13 @@ class _ReadBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RestContext:
-    """The routes below /v1/prompts and /v1/resources: what this principal may see, under the policy and on record as over MCP."""
+    """Routes below /v1/prompts and /v1/resources, with the policy and the audit log as over MCP."""
 
     def __init__(self, context: ContextCalls) -> None:
         self._context = context
 
     async def answer(self, request: Request, principal: Principal) -> Response | None:
-        """The answer to a request for one of these routes; None for a path that is another's."""
+        """Return the answer to a request for one of these routes; None for any other path."""
         context = self._context
         match request.path:
             case "/v1/prompts":
@@ -67,7 +67,7 @@ class RestContext:
         return None if found is None else await self._get(request, principal, found[1])
 
     async def _get(self, request: Request, principal: Principal, name: str) -> Response:
-        """POST /v1/prompts/{name}: the messages of a prompt."""
+        """Answer POST /v1/prompts/{name}: the messages of a prompt."""
         request.take("POST")
         request.parameters()
         body: _PromptBody = decoded(await read_json_body(request), _PromptBody)
@@ -79,7 +79,7 @@ class RestContext:
         return json_response({"call_id": found.call_id, **said, "messages": messages})
 
     async def _read(self, request: Request, principal: Principal) -> Response:
-        """POST /v1/resources/read: the contents of a resource."""
+        """Answer POST /v1/resources/read: the contents of a resource."""
         request.take("POST")
         request.parameters()
         body: _ReadBody = decoded(await read_json_body(request), _ReadBody)
@@ -101,7 +101,7 @@ def _reader(request: Request, principal: Principal) -> Reader:
 
 
 def _rejected(error: Error) -> Rejected:
-    """The refusal of a read. Nobody can be asked over REST, so what wants to ask its caller is refused."""
+    """Return the refusal of a read. Nobody can be asked over REST, so a read with a question to its caller is refused."""
     status = 403 if error.code == "input_required" else STATUS_OF_CODE.get(error.code, 500)
     return Rejected.of(403 if status == 202 else status, error)
 
@@ -113,7 +113,8 @@ def _page(
     key: Callable[[_T], str],
     write: Callable[[_T], Mapping[str, Any]],
 ) -> Response:
-    """A page of a list. A cursor is the key of the last item, so that one added meanwhile neither repeats nor hides another."""
+    """Return a page of a list. A cursor is the key of the last item, so that an item that is added meanwhile neither repeats nor hides
+    another."""
     request.take("GET")
     query = request.parameters("limit", "cursor")
     limit, cursor = whole(query, "limit", default=DEFAULT_PAGE, most=MAX_PAGE), query.get("cursor", "")

@@ -1,4 +1,4 @@
-"""REST for the devices of callers: what a device is asked (long poll, or Server-Sent Events), and what it answers."""
+"""REST for the devices of callers: their requests (long poll, or Server-Sent Events), and their answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ _STATUS: Mapping[str, int] = MappingProxyType({"validation": 400, "not_found": 4
 
 
 class RestDevices:
-    """GET /v1/device/requests and POST /v1/tool-messages. A device shows the credential of its user, and knows of no other's requests."""
+    """Routes GET /v1/device/requests and POST /v1/tool-messages. A device sends the credential of its user, and gets only that user's
+    requests."""
 
     def __init__(self, gateway: Facade) -> None:
         self._gateway = gateway
@@ -50,13 +51,13 @@ class RestDevices:
         self._closed = False
 
     def close(self) -> None:
-        """Ends what devices listen to: the gateway goes."""
+        """End the streams of devices, because the gateway stops."""
         self._closed = True
         for device in self._open:
             self._gateway.tool_calls.devices.announce(device)
 
     async def answer(self, request: Request, device: Principal) -> Answer | None:
-        """The answer to a request for one of these routes; None for a path that is another's."""
+        """Return the answer to a request for one of these routes; None for any other path."""
         if request.path == "/v1/device/requests":
             request.take("GET")
             if device.on_behalf_of is not None:
@@ -71,7 +72,7 @@ class RestDevices:
                 self._check_room(device)
                 await self._gateway.tool_calls.devices.requests(
                     device
-                )  # while there is a status to say that it cannot be read
+                )  # checked while a status can still report an error
                 return EventStream(events=self._events(request, device, wait))
             return await self._poll(request, device)
         if request.path == "/v1/tool-messages":
@@ -80,7 +81,7 @@ class RestDevices:
         return None
 
     async def _take(self, request: Request, device: Principal) -> Response:
-        """POST /v1/tool-messages: a JSON-RPC response, which ends the call when it is the first."""
+        """Answer POST /v1/tool-messages: the first JSON-RPC response ends the call."""
         request.parameters()
         devices = self._gateway.tool_calls.devices
         data = await read_json_body(request)
@@ -95,7 +96,7 @@ class RestDevices:
         return json_response({"id": taken.call_id, "status": taken.status})
 
     async def _poll(self, request: Request, device: Principal) -> Response:
-        """GET /v1/device/requests: all that the device is asked now. With `wait`, once that is not what `cursor` stands for any more."""
+        """Answer GET /v1/device/requests: all current requests for the device. With `wait`, after they differ from those of `cursor`."""
         query = request.parameters("wait", "cursor")
         wait = whole(query, "wait", default=0, most=MAX_WAIT_S)
         known = query.get("cursor", _cursor(()))
@@ -173,7 +174,7 @@ def _shown(known: Invocation) -> dict[str, object]:
 
 
 def _cursor(found: Sequence[Invocation]) -> str:
-    """Stands for what a device is asked, in any process."""
+    """Return a cursor for the current requests, equal in every process."""
     return hashlib.sha256(" ".join(one.id for one in found).encode()).hexdigest()[:32]
 
 

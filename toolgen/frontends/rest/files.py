@@ -1,4 +1,4 @@
-"""REST for files that callers send: POST /v1/files."""
+"""REST for files of callers: POST /v1/files."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from toolgen.model.result import Error
 __all__ = ["RestFiles"]
 
 _FRAMING = 64 * 1024
-"""Bytes that a form may have around its file."""
+"""Maximum bytes of a form around its file."""
 _MAX_HEAD_SIZE = 16 * 1024
 _UNSAID = frozenset({"", "application/x-www-form-urlencoded"})
-"""Types that clients give to whatever they send, when nobody tells them one."""
+"""Media types that clients send if they do not know the type."""
 _BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]\Z")
 
 
 class RestFiles:
-    """The route /v1/files."""
+    """Route /v1/files."""
 
     def __init__(self, files: CallerFiles) -> None:
         self._files = files
 
     async def take(self, request: Request, principal: Principal) -> Response:
-        """POST /v1/files: keeps a file, which is the body itself, or the one file of a form."""
+        """Answer POST /v1/files: store a file, which is the body itself, or the only file of a form."""
         request.take("POST")
         uploads = self._files.uploads
         given = request.parameters("filename")
@@ -70,7 +70,7 @@ def _status_of(error: Error) -> int:
 
 
 class _Form:
-    """A form with one file (RFC 7578), read while it arrives. Its headers are there after `begin`."""
+    """Form with one file (RFC 7578), read while it arrives. Its headers are known after `begin`."""
 
     def __init__(self, pieces: AsyncIterator[bytes], boundary: str) -> None:
         if not _BOUNDARY.match(boundary):
@@ -81,7 +81,7 @@ class _Form:
         self.media_type = self.filename = ""
 
     async def begin(self) -> None:
-        """Reads up to the content of the file. Raises `Rejected`."""
+        """Read up to the content of the file. Raises `Rejected`."""
         while (end := self._held.find(b"\r\n\r\n", len(self._mark))) < 0:
             if len(self._held) > _MAX_HEAD_SIZE or not await self._more():
                 raise _malformed()
@@ -101,7 +101,7 @@ class _Form:
         self.media_type = message.get_content_type() if message["Content-Type"] else ""
 
     async def content(self) -> AsyncIterator[bytes]:
-        """The bytes of the file. Raises `Rejected` where the form ends before it, or has something behind it."""
+        """Yield the bytes of the file. Raises `Rejected` if the form ends before it, or continues after it."""
         mark = self._mark
         while (end := self._held.find(mark)) < 0:
             if ready := self._held[: -len(mark)]:
@@ -133,7 +133,7 @@ def _header(name: str, value: str) -> Message:
 
 
 def _filename(message: Message) -> str | None:
-    """The name of a file, None where there is none. Raises `Rejected` for one in a character set that no text is written in."""
+    """Return the name of a file, None if there is none. Raises `Rejected` for one in an unsupported character set."""
     try:
         return message.get_filename()
     except ValueError:

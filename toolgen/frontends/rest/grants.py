@@ -1,4 +1,4 @@
-"""REST for what people allowed for some time, calls and roles: /v1/grants and /v1/grants/{id}."""
+"""REST for standing approvals and temporary roles: /v1/grants and /v1/grants/{id}."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class _GrantAnswer(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RestGrants:
-    """The routes below /v1/grants."""
+    """Routes below /v1/grants."""
 
     def __init__(self, approvals: Approvals, role_grants: RoleGrants) -> None:
         self._approvals, self._roles = approvals, role_grants
 
     async def answer(self, request: Request, principal: Principal) -> Response | None:
-        """The answer to a request for one of these routes; None for a path that is another's."""
+        """Return the answer to a request for one of these routes; None for any other path."""
         found = _GRANT.match(request.path)
         if found is None and request.path != "/v1/grants":
             return None
@@ -75,7 +75,7 @@ class RestGrants:
         return json_response({"grants": found[:limit]})
 
     async def _give(self, request: Request, principal: Principal) -> Response:
-        """A role for somebody, for some time; where it takes two people, it waits for the second."""
+        """Give a temporary role; if it needs two people, it waits for the second."""
         request.parameters()
         body: _Wish = decoded(await read_json_body(request), _Wish)
         seconds = parse_duration(body.for_) or 0.0
@@ -83,7 +83,7 @@ class RestGrants:
         return json_response(role_grant_json(_given(await self._roles.ask(grant_request, principal))))
 
     async def _decide(self, request: Request, principal: Principal, grant_id: str) -> Response:
-        """The second person's answer to a role that takes two."""
+        """Accept the second person's answer to a role that needs two people."""
         request.parameters()
         body: _GrantAnswer = decoded(await read_json_body(request), _GrantAnswer)
         approve = body.decision == "approve"
@@ -91,7 +91,7 @@ class RestGrants:
         return json_response(role_grant_json(found))
 
     async def _end(self, request: Request, principal: Principal, grant_id: str) -> Response:
-        """Ends one, for every gateway at once."""
+        """End a grant, for all gateways at once."""
         request.parameters()
         grants = self._approvals.grants
         if grant_id.startswith(_ROLE):

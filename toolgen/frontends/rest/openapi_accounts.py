@@ -1,4 +1,4 @@
-"""The routes below /v1/accounts as the OpenAPI document has them."""
+"""Routes below /v1/accounts in the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes below /v1/prompts and /v1/resources as the OpenAPI document has them."""
+"""Routes below /v1/prompts and /v1/resources in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CODES = ("403", "404", "429", "503")
 
 
 def context_paths() -> Node:
-    """Their operations."""
+    """Return their operations."""
     page = [query("limit", whole(MAX_PAGE, DEFAULT_PAGE)), query("cursor", TEXT, "`next_cursor` of the page before.")]
     listed = ("404", "503")
     return {
@@ -54,7 +54,7 @@ def context_paths() -> Node:
 
 
 def _ended(fine: Node) -> Node:
-    """The statuses of a read, which may fail as a call may."""
+    """Return the statuses of a read, which may fail like a call."""
     failed = {
         "500": "The function or the gateway failed.",
         "502": "The system behind it failed.",
@@ -64,7 +64,7 @@ def _ended(fine: Node) -> Node:
 
 
 def context_schemas() -> Node:
-    """Their schemas."""
+    """Return their schemas."""
     properties: Node = {**dict.fromkeys(("name", "title", "description"), TEXT), "values": _list(TEXT)}
     argument = described(properties, "name")
     properties = {**properties, "required": {"type": "boolean"}}

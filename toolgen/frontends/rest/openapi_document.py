@@ -1,4 +1,4 @@
-"""The REST interface as an OpenAPI 3.1 document, served at /openapi.json."""
+"""OpenAPI 3.1 document of the REST interface, served at /openapi.json."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["openapi_json"]
 
 @cache
 def openapi_json() -> bytes:
-    """The document's bytes; the same for everybody, so it names no tool."""
+    """Return the bytes of the document; equal for all callers, so it names no tool."""
     return encode(
         {
             "openapi": "3.1.0",
@@ -365,7 +365,7 @@ _CALLER: tuple[Node, ...] = (
 
 
 def _endings() -> Node:
-    """The statuses of an envelope, and those of a request that is refused before there is one; most may be either."""
+    """Return the statuses of an envelope, and those of a request that is refused before there is one; most may be either."""
     either: Node = {"anyOf": [ref("Envelope"), ref("Refusal")]}
     ended: Node = {"200": answer(_ENDINGS["200"], "Envelope"), "202": answer(_ENDINGS["202"], "Envelope")}
     refused = {status: shaped(text, either) for status, text in _ENDINGS.items() if status not in ended}

@@ -1,4 +1,4 @@
-"""Operations of the REST interface as its OpenAPI document has them: parameters, bodies, answers and refusals."""
+"""Operations of the OpenAPI document: parameters, bodies, answers and refusals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def post(name: str, summary: str, responses: Node, parameters: Sequence[Node], s
 
 
 def whole(most: int, default: int | None = None) -> Node:
-    """A whole number from 1 on."""
+    """Return the schema of a whole number from 1."""
     return {"type": "integer", "minimum": 1, "maximum": most, **({} if default is None else {"default": default})}
 
 

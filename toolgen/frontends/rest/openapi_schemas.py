@@ -1,4 +1,4 @@
-"""The JSON Schemas of what the REST interface takes and answers, for its OpenAPI document."""
+"""JSON Schemas of the bodies and answers of the REST interface, for its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolgen.gateway.approvals.role_grants import MAX_REASON_LENGTH
 __all__ = ["DURATION", "SOME_TEXT", "TEXT", "Node", "described", "ref", "schemas"]
 
 DURATION = "^[1-9][0-9]{0,5}[smh]$"
-"""How long something is to hold, in a body."""
+"""Duration of a grant, in a body."""
 SOME_TEXT = "[^\\s]"
 
 Node: TypeAlias = dict[str, object]
@@ -83,7 +83,7 @@ def _envelope_schemas() -> Node:
 
 
 def _message_schemas() -> Node:
-    """Calls and answers by form; what else OpenAI and Anthropic put into theirs is taken and ignored."""
+    """Return the schemas of calls and answers by form; other fields of OpenAI and Anthropic are accepted and ignored."""
     calls, answers = _call_forms(), _answer_forms()
     call_form: Node = {"oneOf": [ref(form) for form in calls]}
     return {
@@ -142,7 +142,7 @@ def _answer_forms() -> Node:
 
 
 def _device_schemas() -> Node:
-    """JSON-RPC 2.0 both ways."""
+    """Return the schemas of JSON-RPC 2.0 in both directions."""
     version: Node = {"const": "2.0"}
     request = described(
         {"jsonrpc": version, "id": TEXT, "method": TEXT, "params": _ANYTHING}, "jsonrpc", "id", "method", "params"
@@ -255,7 +255,7 @@ def _decision() -> Node:
 
 
 def _account_schemas() -> Node:
-    """Accounts that people link; no token is ever among them."""
+    """Return the schemas of accounts that people link; they never contain a token."""
     scopes: Node = {"type": "array", "items": TEXT}
     linked: Node = {"type": "string", "format": "date-time"}
     yes: Node = {"type": "boolean"}

@@ -29,7 +29,7 @@ _Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_LEN
 
 
 class _LangChain(msgspec.Struct, forbid_unknown_fields=True):
-    """LangChain's ToolCall, as LangGraph's ToolNode is given it. One without an id is given one, so that its message can be told apart."""
+    """LangChain's ToolCall, as LangGraph's ToolNode gets it. One without an id gets one, so that its message can be identified."""
 
     name: _Name
     args: dict[str, Any] = {}
@@ -52,7 +52,7 @@ class _Chat(msgspec.Struct):
 
 
 class _Response(msgspec.Struct):
-    """A `function_call` item of OpenAI's Responses."""
+    """Item `function_call` of OpenAI's Responses."""
 
     call_id: _Id
     name: _Name
@@ -60,7 +60,7 @@ class _Response(msgspec.Struct):
 
 
 class _Anthropic(msgspec.Struct):
-    """A `tool_use` block of Anthropic's Messages."""
+    """Block `tool_use` of Anthropic's Messages."""
 
     id: _Id
     name: _Name
@@ -88,7 +88,7 @@ class BatchCall(Struct, frozen=True, kw_only=True):
     shows: tuple[str, Callable[[Block], dict[str, object]]] | None = None
 
     def answered(self, envelope: Envelope) -> dict[str, object]:
-        """The call's answer in the form of its provider. Anything but a success says in its text what is wrong and what to do."""
+        """Return the call's answer in the form of its provider. The text of a failure contains the reason and the remedy."""
         if envelope.status != "ok":
             return self.answer(self, error_text(envelope), False)
         answered = self.answer(self, data_text(envelope), True)
@@ -101,9 +101,9 @@ class BatchCall(Struct, frozen=True, kw_only=True):
 
 
 def batch(data: bytes) -> list[BatchCall]:
-    """The calls of a body: a list of tool calls, of which each may have another form. Raises `Malformed` with the part at fault.
+    """Return the calls of a body: a list of tool calls, of which each may have another form. Raises `Malformed` with the faulty part.
 
-    What a model wrote as its arguments, which OpenAI hands on as text, may be broken: that is the fault of one call, not of the body.
+    Arguments that a model wrote as text, as OpenAI sends them, may be invalid: that is a fault of one call, not of the body.
     """
     items: list[msgspec.Raw] = decode(data, _Items)
     return [_call(bytes(item), f"/{at}") for at, item in enumerate(items)]
@@ -152,7 +152,7 @@ def _written(
     answer: Callable[[BatchCall, str, bool], dict[str, object]],
     shows: tuple[str, Callable[[Block], dict[str, object]]] | None = None,
 ) -> BatchCall:
-    """A call whose arguments are text that a model wrote; models leave it empty for a tool that takes none."""
+    """Return a call whose arguments are text that a model wrote; models leave it empty for a tool without arguments."""
     arguments: JsonObject | None = None
     fault = ""
     try:
@@ -163,7 +163,7 @@ def _written(
 
 
 def written_arguments(text: str) -> JsonObject:
-    """Arguments as OpenAI hands them on. Raises `Malformed` for what is no JSON object."""
+    """Parse arguments in OpenAI's form. Raises `Malformed` if they are not a JSON object."""
     found: JsonObject = decode(text.encode("utf-8", "surrogatepass"), dict[str, Any]) if text.strip() else {}
     return found
 

@@ -1,4 +1,4 @@
-"""REST routes of tools and calls (docs/reference/rest-routes.md): each is a function from a checked request to a whole answer."""
+"""REST routes of tools and calls (docs/reference/rest-routes.md): each is a function from a checked request to a complete answer."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
         "audit_unavailable": 503,
     }
 )
-"""The HTTP status of each error code (docs/reference/errors.md)."""
+"""HTTP status of each error code (docs/reference/errors.md)."""
 
 _STATUS_OF_STATUS: Mapping[str, int] = MappingProxyType(
     {"ok": 200, "pending": 202, "refused": 403, "cancelled": 403, "error": 500}
@@ -100,7 +100,7 @@ class _CallBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def status_of(envelope: Envelope) -> int:
-    """The HTTP status of an envelope; a code nobody has heard of falls back on how the call ended, never on success."""
+    """Return the HTTP status of an envelope; an unknown code gets the status of the call's outcome, never that of success."""
     if envelope.status == "ok":
         return 200
     if envelope.error is not None and envelope.error.code in STATUS_OF_CODE:
@@ -110,14 +110,14 @@ def status_of(envelope: Envelope) -> int:
 
 
 class Rest:
-    """The routes below /v1. Every method is given a verified principal and raises `Rejected` for a bad request."""
+    """Routes below /v1. Every method gets a verified principal and raises `Rejected` for a bad request."""
 
     def __init__(self, gateway: Facade, listings: Listings) -> None:
         self._gateway = gateway
         self._listings = listings
 
     async def call(self, request: Request, principal: Principal, name: str) -> Response:
-        """POST /v1/tools/{name}/call: the envelope, with the status of its outcome."""
+        """Answer POST /v1/tools/{name}/call: the envelope, with the status of its outcome."""
         if request.query:
             request.parameters()
         body: _CallBody = decoded(await read_json_body(request), _CallBody)
@@ -154,7 +154,7 @@ class Rest:
         return enveloped(envelope)
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:
-        """POST /v1/tool_calls: the tool calls of one turn of a model, made at once; their answers in the same order, each in its form."""
+        """Answer POST /v1/tool_calls: the tool calls of one turn of a model, run at once; answers in the same order, each in its form."""
         wait = _seconds(request.parameters("wait"))
         data = await read_json_body(request)
         try:
@@ -168,10 +168,10 @@ class Rest:
             client=client_of(request),
         )
         key = header_key(request)
-        # One header, many calls: each has a key of its own, which no single call can have, as it holds a space.
+        # One header for many calls: each gets a separate key, which cannot be a key of a single call, because it contains a space.
         keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
         making = partial(self._left, made, principal, conversation_of(request), wait)
-        # Each may be left alone, and goes on alone if the client disconnects, so each has somebody of its own who waits for it.
+        # Each call may continue if the client disconnects, so each has a separate connection object.
         with request.caller_connection.several(len(calls)) as presences:
             answers = [
                 _of_batch(call, key, partial(making, caller_connection))
@@ -192,7 +192,8 @@ class Rest:
         *,
         idempotency_key: str,
     ) -> Envelope:
-        """State of a call, or ends within `wait` seconds; without, within those that the policy or the gateway says."""
+        """Return the outcome of a call, or its state after `wait` seconds; without `wait`, after the time set by the policy or the
+        gateway."""
         calls = self._gateway.tool_calls
         approvals, began = calls.approvals, asyncio.get_running_loop().time()
         making = made(name, arguments, idempotency_key=idempotency_key, caller_connection=caller_connection)
@@ -215,7 +216,7 @@ class Rest:
         return envelope
 
     async def tools(self, request: Request, principal: Principal) -> Response:
-        """GET /v1/tools: a page of what the caller is listed, or with `q` of the tools that fit a request in words, in one format."""
+        """Answer GET /v1/tools: a page of the caller's listed tools, or with `q` of matching tools, in one format."""
         query = request.parameters("format", "q", "limit", "cursor", "toolset")
         if "toolset" in query:
             narrowed = self._gateway.callers.narrowed(principal, query["toolset"])
@@ -250,7 +251,8 @@ class Rest:
         return json_response(shaped)
 
     async def tool(self, request: Request, principal: Principal, name: str) -> Response:
-        """GET /v1/tools/{name}: one of the caller's tools as the manifest has it, with every definition that its schema leads to."""
+        """Answer GET /v1/tools/{name}: one of the caller's tools in the format of the manifest, with every definition that its schema
+        refers to."""
         request.parameters()
         found = self._listings.of(principal, conversation_of(request)).tool(name)
         if found is None:
@@ -267,7 +269,7 @@ class Rest:
         return found
 
     async def kept_answer(self, request: Request, principal: Principal, name: str, token: str) -> FileResponse:
-        """GET /v1/answers/{tool}/{token}: the bytes of a file that was answered, to whom they were answered."""
+        """Answer GET /v1/answers/{tool}/{token}: the bytes of a file in an answer, for the caller that got it."""
         request.parameters()
         found = await self._gateway.tool_calls.files.fetch(principal, name, token)
         if isinstance(found, Error):
@@ -277,7 +279,7 @@ class Rest:
 
 
 def download(file: KeptFile | HeldFile) -> FileResponse:
-    """A file as an answer. It is never shown as a page of this origin, whatever it says it is."""
+    """Return a file as an answer. Browsers never show it as a page of this origin, for any media type."""
     info = file.info
     kind = info.media_type.encode("ascii") if _MEDIA_TYPE.match(info.media_type) else b"application/octet-stream"
     headers = ((b"content-type", kind), (b"content-disposition", b"attachment"))
@@ -285,7 +287,7 @@ def download(file: KeptFile | HeldFile) -> FileResponse:
 
 
 def enveloped(envelope: Envelope) -> Response:
-    """An envelope as an answer, with the status of its outcome."""
+    """Return an envelope as an answer, with the status of its outcome."""
     body = encode(envelope_json(envelope))
     if envelope.error is None:
         return Response(status=status_of(envelope), body=body)
@@ -306,7 +308,7 @@ async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Env
 
 
 def decoded(data: bytes, kind: Any) -> Any:
-    """A body as `kind`, or the refusal that names the part at fault."""
+    """Decode a body as `kind`. Raises the refusal with the faulty part."""
     try:
         return decode(data, kind)
     except Malformed as error:
@@ -314,7 +316,7 @@ def decoded(data: bytes, kind: Any) -> Any:
 
 
 def malformed(error: Malformed) -> Rejected:
-    """The refusal of a body, which names the part at fault."""
+    """Return the refusal of a body, with the faulty part."""
     return Rejected(400, "validation", f"{error.pointer or 'body'}: {error.message}", pointer=error.pointer)
 
 
@@ -328,20 +330,20 @@ def conversation_of(request: Request) -> str:
 
 
 def client_of(request: Request) -> str:
-    """The User-Agent, for the audit log: self-reported, printable and bounded."""
+    """Return the User-Agent for the audit log: self-reported, printable and bounded."""
     text = request.headers.get(b"user-agent", b"").decode("latin-1").strip()[:_MAX_CLIENT_LENGTH]
     return text if text.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def _retry_after(envelope: Envelope, error: Error) -> tuple[tuple[bytes, bytes], ...]:
-    """`Retry-After` in whole seconds (RFC 9110, section 10.2.3); never absent from a 429."""
+    """Return `Retry-After` in whole seconds (RFC 9110, section 10.2.3); a 429 always has one."""
     if error.retry_after_s is None and status_of(envelope) != 429:
         return ()
     return (retry_after(error.retry_after_s or 1),)
 
 
 def whole(query: Mapping[str, str], name: str, *, default: int, most: int) -> int:
-    """A query parameter that is a whole number from 1 to `most`."""
+    """Return a query parameter that is a whole number from 1 to `most`."""
     text = query.get(name)
     if text is None:
         return default
@@ -351,7 +353,7 @@ def whole(query: Mapping[str, str], name: str, *, default: int, most: int) -> in
 
 
 def _seconds(query: Mapping[str, str]) -> float | None:
-    """The query parameter `wait`; None where there is none."""
+    """Return the query parameter `wait`; None if there is none."""
     text = query.get("wait")
     if text is None:
         return None

@@ -1,1 +1,1 @@
-"""The processes that serve: HTTP, sockets, workers and their supervisor."""
+"""Server processes: HTTP, sockets, workers and their supervisor."""

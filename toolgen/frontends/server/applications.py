@@ -1,4 +1,4 @@
-"""Server of an application of this process that answers requests as a whole: a mock, or the services of the demo."""
+"""Server of an application in this process that answers complete requests: a mock, or the services of the demo."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BODILESS = frozenset({204, 304})
 
 
 class Application(Protocol):
-    """Application that answers each request by itself."""
+    """Application that answers each request separately."""
 
     def answer(
         self, method: str, path: str, query: str, headers: Sequence[tuple[str, str]], body: bytes | None
@@ -35,10 +35,10 @@ class Application(Protocol):
 
 
 class _WholeResponse(Response, frozen=True, kw_only=True):
-    """Response with the headers of the application alone."""
+    """Response with only the headers of the application."""
 
     def fields(self) -> Headers:
-        """Return the headers, and the length where there is one (RFC 9110, section 8.6)."""
+        """Return the headers, with the length if there is one (RFC 9110, section 8.6)."""
         kind: Headers = ((b"content-type", self.media_type),) if self.media_type else ()
         length: Headers = ((b"content-length", b"%d" % len(self.body)),) if self.status not in _BODILESS else ()
         return (*kind, *self.headers, *length)
@@ -83,7 +83,7 @@ async def _body(request: Request) -> bytes | None:
 
 
 def serve_application(application: Application, *, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM. `port` 0 takes a free one; `ready` is given the URL. Raises `ConfigError` for an address in use."""
+    """Serve until SIGINT or SIGTERM. `port` 0 uses a free one; `ready` gets the URL. Raises `ConfigError` for an address in use."""
     listener = bind(host, port)
 
     async def main() -> None:
@@ -104,7 +104,7 @@ def serve_application(application: Application, *, host: str, port: int, ready: 
 
 @contextlib.contextmanager
 def served_in_thread(application: Application) -> Iterator[str]:
-    """Serve on a free port of loopback, in a thread, until the block ends. Gives the URL, which takes connections at once."""
+    """Serve on a free port of loopback, in a thread, until the block ends. Yields the URL, which accepts connections at once."""
     listener = bind("127.0.0.1", 0)
     loop, ended = asyncio.new_event_loop(), asyncio.Event()
 

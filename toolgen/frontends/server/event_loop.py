@@ -1,4 +1,4 @@
-"""The event loop that serves: uvloop's where it is installed, or else asyncio's own, as on Windows."""
+"""Event loop of the server: that of uvloop if it is installed, or asyncio's own, for example on Windows."""
 
 from __future__ import annotations
 

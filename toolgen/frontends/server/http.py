@@ -1,4 +1,4 @@
-"""Puts the front ends in one process: MCP and REST over HTTP, or MCP over standard input and output."""
+"""Front ends of one process: MCP and REST over HTTP, or MCP over standard input and output."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _logger = logging.getLogger(__name__)
 GRACE_S = 2.0
 BEAT_S = 1.0
 _EXIT_S = 2.0
-_OTHER_FILES = 512  # the record, connections to upstreams and databases, what is accepted before something gives way
-_YOUNG = 20_000  # objects: at 700, the default, half a dozen calls in flight are looked through every few calls
+_OTHER_FILES = 512  # files for the audit log, and connections to upstreams and databases
+_YOUNG = 20_000  # objects: at the default of 700, a few calls in flight would be traversed every few calls
 
 
 class Front(Struct, frozen=True, kw_only=True):
@@ -82,14 +82,14 @@ _NOTHING = Front()
 
 
 class Pulse(Struct, frozen=True, kw_only=True):
-    """Signs of life of a worker: `ready` is called once it accepts connections, and `beat` each second that its event loop runs."""
+    """Heartbeat of a worker: `ready` is called once it accepts connections, and `beat` each second that its event loop runs."""
 
     ready: Callable[[], None]
     beat: Callable[[], None]
 
 
 def say_ready(url: str) -> None:
-    """The line on standard error that programs wait for."""
+    """Print the line on standard error that programs wait for."""
     print(f"toolgen is listening on {url}", file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -108,10 +108,10 @@ def serve(
     front: Front = _NOTHING,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serves until SIGINT or SIGTERM, then lets the calls in flight end. `port` 0 takes a free one; `ready` is given the URL once it
-    accepts connections. Of a gateway that was made in Python the key is said once as well.
+    """Serve until SIGINT or SIGTERM, then let the calls in flight end. `port` 0 uses a free one; `ready` gets the URL once it accepts
+    connections. The key of a gateway that was made in Python is printed once.
 
-    Raises `ConfigError` when the address cannot be had, or when it is public and nobody could authenticate.
+    Raises `ConfigError` if the address cannot be used, or if it is public and nobody could authenticate.
     """
     check_reach(gateway, host)
     certificate = _certificate_of(front)
@@ -135,10 +135,10 @@ def serve_worker(
     pulse: Pulse,
     lifeline: int,
 ) -> None:
-    """Serves as one of several processes, on a socket that the first of them opened, which hears its `pulse`.
+    """Serve as one of several processes, on a socket that the supervisor opened, with a `pulse` for it.
 
-    `lifeline` is the end of a pipe whose other end that process holds: when it is gone, this one ends as on SIGTERM, so that no
-    worker is left behind on the port.
+    `lifeline` is the end of a pipe of the supervisor: when it closes, this process stops as on SIGTERM, so that no worker remains on the
+    port.
     """
     app, certificate = _app(gateway, host, front), _certificate_of(front)
 
@@ -164,7 +164,7 @@ def serve_worker(
 
 
 def check_reach(gateway: Facade, host: str) -> None:
-    """Raises `ConfigError` where anybody could reach the gateway and nobody could authenticate."""
+    """Raise `ConfigError` if the gateway is publicly reachable and nobody could authenticate."""
     if not is_loopback(host) and not gateway.callers.has_credentials:
         raise ConfigError(
             f"refusing to listen on {host}: no principal has a credential",
@@ -190,7 +190,7 @@ def _app(gateway: Facade, host: str, front: Front) -> App:
 
 
 def serve_stdio(gateway: Facade, principal: Principal) -> None:
-    """Serves MCP to the one process at the other end of standard input and output, as `principal`, until it closes its end."""
+    """Serve MCP on standard input and output to one process, as `principal`, until it closes its end."""
     _run(_serve_stdio(gateway, principal))
 
 
@@ -241,16 +241,15 @@ def _protocol(
 
 
 def _grace_of(front: Front, listener: socket.socket) -> float:
-    """Seconds in which calls are still taken after SIGTERM. On loopback there is nobody who would have to notice, unless the project
-    says so."""
+    """Return the seconds for which calls are still accepted after SIGTERM: none on loopback, unless the project sets them."""
     if front.grace_s is not None:
         return front.grace_s
     return 0.0 if is_loopback(str(listener.getsockname()[0])) else GRACE_S
 
 
 async def _grace(gateway: Facade, stop: Stop, grace_s: float) -> float:
-    """Calls are still taken until those who send them have noticed that the gateway is not ready: not for somebody at a keyboard (SIGINT),
-    who waits. Returns how much of the time to drain is left then."""
+    """Accept calls until load balancers have noticed that the gateway is not ready; not after SIGINT, because a person waits. Returns the
+    rest of the time to drain."""
     drain_s = gateway.operations.drain_s
     if stop.said() != signal.SIGTERM.name or not grace_s:
         return drain_s
@@ -261,7 +260,7 @@ async def _grace(gateway: Facade, stop: Stop, grace_s: float) -> float:
 
 
 def _most_connections() -> int:
-    """Largest number of connections: fewer where this process may not open as many files, which is asked for first."""
+    """Return the maximum number of connections: fewer if this process may not open as many files, after trying to raise that limit."""
     wanted = MAX_COUNT + RESERVE + HANDSHAKES + _OTHER_FILES
     if _resource is None:
         return MAX_COUNT
@@ -312,7 +311,7 @@ def _reloading(gateway: Facade, certificate: ServerCertificate | None = None) ->
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    hears = hears_signals() and hasattr(signal, "SIGHUP")  # Windows has none
+    hears = hears_signals() and hasattr(signal, "SIGHUP")  # Windows has no such signal
     if hears:
         hear_signal(loop, signal.SIGHUP, begin)
     try:
@@ -326,9 +325,9 @@ def _reloading(gateway: Facade, certificate: ServerCertificate | None = None) ->
 
 @contextlib.contextmanager
 def _private_streams() -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Standard input and output for the messages alone.
+    """Yield standard input and output only for messages.
 
-    Meanwhile descriptor 0 is empty and 1 is stderr, so that a tool's stray read or print cannot take from the stream or break into it.
+    Meanwhile descriptor 0 is empty and 1 is stderr, so that a tool's stray read or print cannot disturb the stream.
     """
     sys.stdout.flush()
     source, sink = io.FileIO(os.dup(0), "rb", closefd=False), io.FileIO(os.dup(1), "wb")
@@ -364,16 +363,16 @@ def _run(main: Coroutine[object, object, None]) -> None:
 
 
 def _told(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A fault that nobody waited for. The loop's own words for it quote the text of the error, and what it was called with."""
+    """Log an unhandled error of a task. The event loop's own message would quote the text of the error and its arguments."""
     error = context.get("exception")
     _logger.error("a task in the background failed: %s", place_of(error) if error is not None else "no exception")
 
 
 def _end_without(before: set[threading.Thread], code: int) -> None:
-    """The interpreter waits for threads that are no daemons, and for those of pools in any case; some may never end, where a function
-    handed what hangs to `asyncio.to_thread`. Everything of ours is closed by now, so the process ends without them."""
+    """End the process without waiting for threads: the interpreter waits for threads that are no daemons, and for those of pools; some may
+    never end, if a function blocks in `asyncio.to_thread`. Everything of the gateway is closed by now."""
     if not hears_signals():
-        return  # the program around this thread goes on
+        return  # the program continues outside of this thread
     left = [one for one in threading.enumerate() if one not in before and not one.name.startswith("toolgen-")]
 
     def watch() -> None:

@@ -14,20 +14,21 @@ __all__ = ["LEVELS", "Logs", "configure", "form_of"]
 
 Form: TypeAlias = Literal["text", "json"]
 Logs: TypeAlias = tuple[Form, str]
-"""The form of the lines, and the least level that is logged."""
+"""Format of the lines, and the minimum log level."""
 
 LEVELS = ("debug", "info", "warning", "error")
 
 
 def form_of(given: str | None) -> Form:
-    """The form that was asked for, or text where standard error is a terminal and JSON where it is not."""
+    """Return the requested format, or text if standard error is a terminal and otherwise JSON."""
     if given is not None:
         return "text" if given == "text" else "json"
     return "text" if sys.stderr.isatty() else "json"
 
 
 def configure(logs: Logs) -> None:
-    """Sets up the logs of this process. The level is toolgen's own; of libraries only warnings are logged, as they may quote URLs."""
+    """Configure the logs of this process. The level is for toolgen; of libraries only warnings are logged, because their messages may quote
+    URLs."""
     form, level = logs
     handler = logging.StreamHandler()
     handler.setFormatter(_TextFormatter() if form == "text" else _JsonFormatter())
@@ -54,12 +55,12 @@ class _JsonFormatter(logging.Formatter):
 
 
 def _time(record: logging.LogRecord) -> str:
-    """RFC 3339, in UTC, to the millisecond."""
+    """Return RFC 3339, in UTC, with milliseconds."""
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _message(record: logging.LogRecord) -> str:
-    """On one line. Of an error its type and place, and never its text, which may quote what a caller sent."""
+    """Return the message on one line. An error is logged by its type and place, never by its text, which may quote data of callers."""
     error = record.exc_info[1] if record.exc_info else None
     text = record.getMessage().strip() + (f": {place_of(error)}" if error is not None else "")
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)

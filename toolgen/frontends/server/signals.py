@@ -1,4 +1,4 @@
-"""The signals that stop a gateway: the first in order, the second at once."""
+"""Signals that stop a gateway: the first one stops it in order, the second one at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SAME_S", "Stop", "hear_signal", "hears_signals", "ignore_signal"]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _HANGS_S = 10.0
 SAME_S = 0.25
-"""`timeout` and some shells signal a process and its group: what comes so soon after the first is no second word."""
+"""Time in which a repeated signal is ignored: `timeout` and some shells signal both a process and its group."""
 
 
 def hears_signals() -> bool:
@@ -23,7 +23,7 @@ def hears_signals() -> bool:
 
 
 def hear_signal(loop: asyncio.AbstractEventLoop, number: int, callback: Callable[[], object]) -> None:
-    """Call back in a loop when a signal comes, also where loops hear no signals by themselves, as on Windows. For the main thread."""
+    """Call back in a loop on a signal, also with loops that do not support signals, as on Windows. For the main thread."""
     try:
         loop.add_signal_handler(number, callback)
     except (NotImplementedError, AttributeError):
@@ -31,7 +31,7 @@ def hear_signal(loop: asyncio.AbstractEventLoop, number: int, callback: Callable
 
 
 def ignore_signal(loop: asyncio.AbstractEventLoop, number: int) -> None:
-    """Leave a signal to what it does by itself."""
+    """Restore the default action of a signal."""
     try:
         loop.remove_signal_handler(number)
     except (NotImplementedError, AttributeError):
@@ -54,7 +54,7 @@ class Stop:
             self.first.set_result(reason)
 
     def hear(self, number: signal.Signals) -> None:
-        """A signal has come."""
+        """Handle a signal."""
         now = self._loop.time()
         if not self.first.done():
             self.because(number.name)
@@ -63,11 +63,11 @@ class Stop:
             if now - self._since >= SAME_S:
                 self._again.set()
                 self._since = now
-        elif now - self._since > _HANGS_S:  # told twice, and something does not end
+        elif now - self._since > _HANGS_S:  # repeated signal: something does not end
             os._exit(1)
 
     async def unless_told_again(self, work: Coroutine[object, object, object]) -> bool:
-        """Does some work to its end, or until it is told again, which cancels it; whether it came to its end."""
+        """Run some work to its end, or until a repeated signal cancels it; returns True if it ended."""
         if self._again.is_set():
             work.close()
             return False
@@ -79,15 +79,15 @@ class Stop:
         return not self._again.is_set()
 
     def said(self) -> str:
-        """Why the process stops, for the log."""
+        """Return the reason of the stop, for the log."""
         return self.first.result() + (", told twice" if self._again.is_set() else "")
 
     def listen(self) -> None:
-        """Takes SIGINT and SIGTERM, until `close`; a thread beside the main one is sent none."""
+        """Handle SIGINT and SIGTERM until `close`; in other threads than the main one there are no signals."""
         for number in self._signals:
             hear_signal(self._loop, number, partial(self.hear, number))
 
     def close(self) -> None:
-        """Leaves the signals to what they do by themselves."""
+        """Restore the default actions of the signals."""
         for number in self._signals:
             ignore_signal(self._loop, number)

@@ -1,4 +1,4 @@
-"""Sockets that listen: one for a process, or one for each of several that share a port."""
+"""Listening sockets: one for a process, or one for each of several that share a port."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ BACKLOG = 2048
 
 
 def bind_shared(host: str, port: int, count: int) -> list[socket.socket]:
-    """Listening sockets on one port, one for each of several processes; who opens them keeps them open, so that what waits to be
-    accepted outlives a process.
+    """Return listening sockets on one port, one for each of several processes; the supervisor keeps them open, so that waiting connections
+    outlive a process.
 
-    On Linux the kernel shares connections out between them. Elsewhere it would not, and all are the same socket. That the port is free is
-    found out first: with SO_REUSEPORT another gateway of the same user would otherwise get a part of the connections, and nobody a word.
+    On Linux the kernel distributes connections among them. Other systems do not, so all are the same socket there. A check that the port is
+    free comes first: with SO_REUSEPORT another gateway of the same user would otherwise silently get a part of the connections.
     """
     first = bind(host, port)
     if sys.platform != "linux":
@@ -54,7 +54,7 @@ def reopen(family: int, address: tuple[Any, ...]) -> socket.socket:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket, made before anything is started so that an address in use is found out at once."""
+    """Return a listening socket, opened before anything else starts, so that an address in use is found at once."""
     if not 0 <= port <= 65_535:  # getaddrinfo would wrap it around
         raise ConfigError(
             f"cannot listen on port {port}: ports go from 0 to 65535", suggestion="choose another with --port"
@@ -106,6 +106,6 @@ def is_loopback(host: str) -> bool:
 
 
 def url_of(listener: socket.socket, *, tls: bool = False) -> str:
-    """URL of a listening socket."""
+    """Return the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http{'s' if tls else ''}://" + (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")

@@ -1,5 +1,5 @@
-"""Several gateway processes behind one port, and the one that looks after them: it starts them, holds the commands of MCP servers for
-all of them, counts for them where no Redis does, and serves nothing itself."""
+"""Supervisor of several gateway processes on one port: it starts them, runs the commands of MCP servers for all of them, counts limits for
+them without Redis, and serves nothing itself."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _MIN_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
 _STABLE_S = 60.0
 _HUNG_S = 5.0
-"""A worker that lived so long was well: the next is started without much ado."""
+"""Lifetime after which a worker counts as healthy: the next one is started without delay."""
 SILENT_S = 15.0
-"""A worker whose event loop does not run for so long is ended: it would keep its share of the connections for ever."""
+"""Time without a heartbeat after which a worker is killed: it would keep its share of the connections for ever."""
 _TICK_S = 1.0
 _SIGNALS = tuple(number for number in signal.Signals if number.name in {"SIGINT", "SIGTERM", "SIGHUP"})
 
 
 def check_workers(count: int) -> None:
-    """Raises `ConfigError` for a number of processes that no project is served by."""
+    """Raise `ConfigError` for an invalid number of processes."""
     if not 1 <= count <= MAX_WORKERS:
         raise ConfigError(f"{count} workers: takes 1 to {MAX_WORKERS}", suggestion="use one for each processor core")
     if count > 1 and os.name == "nt":
@@ -62,14 +62,14 @@ def serve_workers(
     logs: Logs = ("json", "info"),
     silent_s: float = SILENT_S,
 ) -> bool:
-    """Serves a project in `count` processes until SIGINT or SIGTERM, which each obeys as a single one would; whether all ended well.
+    """Serve a project in `count` processes until SIGINT or SIGTERM, which each handles like a single one; returns True if all ended
+    cleanly.
 
-    A worker that dies is started again, after ever longer pauses if it dies again and again; one whose event loop has not run for
-    `silent_s` is killed first. SIGHUP goes to all.
-    Raises `ConfigError` when the address cannot be had, or when a worker does not come up at first.
+    A dead worker is replaced, after growing pauses for repeated deaths; one whose event loop has not run for `silent_s` is killed first.
+    SIGHUP goes to all. Raises `ConfigError` if the address cannot be used, or if a worker does not start at first.
     """
     if settings.tls is not None:
-        ServerCertificate(settings.tls)  # once, in place of each worker's own word on what is wrong with it
+        ServerCertificate(settings.tls)  # once here, instead of once by each worker
     listeners = bind_shared(host, port, count)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -80,7 +80,7 @@ def serve_workers(
 
 
 class _Workers:
-    """The processes, by the number of their socket."""
+    """Worker processes, by the number of their socket."""
 
     def __init__(
         self, settings: Settings, host: str, listeners: list[socket.socket], logs: Logs, silent_s: float
@@ -130,15 +130,15 @@ class _Workers:
             self._stop.hear(number)
         if number != signal.SIGHUP and not self._stopping.is_set():
             self._stopping.set()
-            for listener in self._listeners:  # or the port would stay open when the workers have closed it
+            for listener in self._listeners:  # otherwise the port would stay open after the workers have closed it
                 listener.close()
         for index, process in self._running.items():
-            # One that is not up yet reads the policy anyway, and has nothing to drain: the signal's default ends it.
+            # A starting worker reads the policy anyway, and has nothing to drain: the signal's default ends it.
             if number != signal.SIGHUP or index in self._ready:
                 process.send_signal(number)
 
     async def _kill_hung(self) -> None:
-        """Kill workers that are still there some time after they should have drained: one that hangs must not keep the others' port."""
+        """Kill workers that still run some time after they should have drained: a hanging one must not keep the port."""
         await self._stopping.wait()
         await asyncio.sleep(self._drain_s + _HUNG_S)
         for index, process in self._running.items():
@@ -146,7 +146,7 @@ class _Workers:
             process.kill()
 
     async def _keep(self, index: int) -> None:
-        """Runs one worker after the other until the end."""
+        """Run one worker after the other until the end."""
         loop, pause = asyncio.get_running_loop(), 0.0
         while not self._stopping.is_set():
             began = loop.time()
@@ -205,7 +205,7 @@ class _Workers:
                 stdin=PIPE,
                 stdout=PIPE,
                 pass_fds=(listener.fileno(), commands, *(() if counts is None else (counts,))),
-                start_new_session=True,  # a terminal's Ctrl-C reaches it through this process, once
+                start_new_session=True,  # Ctrl-C of a terminal reaches it once, through this process
             )
         self._running[index] = process
         if self._stopping.is_set():
@@ -225,10 +225,10 @@ class _Workers:
             self._ready.discard(index)
 
     async def _kill_if_silent(self, index: int, process: Process, beats: asyncio.StreamReader) -> None:
-        """Kills a worker that is stopped or hangs.
+        """Kill a worker that is stopped or hangs.
 
-        Counted are the seconds in which this process runs: where all were stopped together (a debugger, a frozen container, a laptop that
-        slept), a worker has as long as ever to be heard.
+        Only the seconds in which this process runs are counted: if all were stopped together (a debugger, a frozen container, a sleeping
+        laptop), a worker has the full time to respond.
         """
         heard = asyncio.Event()
         hearing = asyncio.create_task(_hear(beats, heard))

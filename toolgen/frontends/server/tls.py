@@ -1,4 +1,4 @@
-"""TLS of the gateway's own: its certificate, read again when the files change, and connections that are held to a handshake in time."""
+"""TLS of the gateway: its certificate, which is read again when the files change, and connections with a time limit for the handshake."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from toolgen.frontends.http.connections import Connections, HttpServer
 __all__ = ["HANDSHAKES", "ServerCertificate", "TlsConnection"]
 
 HANDSHAKES = 512
-"""Connections whose handshake is not done: beside those that are counted once it is, and the longest without one gives way."""
+"""Maximum connections in a handshake: they are not counted as connections yet, and the oldest is closed for a new one."""
 _HANDSHAKES_PER_ADDRESS = 64
 _HANDSHAKE_S = 10.0
 _LOOK_S = 1.0
 _SOON = timedelta(days=14)
 _READ = 65_536
 _RECORD_OF_HANDSHAKE = 0x16
-_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; all of TLS 1.3 are of this kind
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # ciphers of TLS 1.2; all of TLS 1.3 have forward secrecy
 _SAID = b"this port speaks TLS: use https:// in place of http://\n"
 _NOT_TLS = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
@@ -51,20 +51,20 @@ class ServerCertificate:
         self.context = self._read()
 
     def end(self) -> float | None:
-        """Expiry of the certificate in use, in seconds since the epoch; None where only OpenSSL can read it."""
+        """Return the expiry of the certificate in use, in seconds since the epoch; None if only OpenSSL can read it."""
         return self._end
 
     @property
     def asks_for_certificates(self) -> bool:
-        """True if every client has to show a certificate (`client_ca`)."""
+        """Return True if every client has to send a certificate (`client_ca`)."""
         return self._files.client_ca is not None
 
     def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
-        """Server side of a new connection.
+        """Return the server side of a new connection.
 
-        Where clients show certificates, no session is resumed: a resumed one (RFC 5246, section 7.3) skips the certificate. Python has no
-        setting for OpenSSL's cache of session ids, which belongs to the context that an object was made with. So each of these connections
-        is made with a context of its own, whose cache nobody else sees, and then takes certificate, authorities and ciphers of `context`.
+        If clients send certificates, no session is resumed: a resumed one (RFC 5246, section 7.3) skips the certificate. Python has no
+        setting for OpenSSL's cache of session ids, which belongs to the context that created an object. So each of these connections is
+        created with a separate context, and then gets certificate, authorities and ciphers of `context`.
         """
         if not self.asks_for_certificates:
             return self.context.wrap_bio(incoming, outgoing, server_side=True)
@@ -73,7 +73,7 @@ class ServerCertificate:
         return secured
 
     async def watch(self) -> None:
-        """Reads the files again when they have changed, and stay as they are for a moment: they are seldom replaced all at once."""
+        """Read changed files again after they were stable for a moment, because they are seldom replaced together."""
         while True:
             await asyncio.sleep(_LOOK_S)
             stamp = self._stamp()
@@ -82,7 +82,7 @@ class ServerCertificate:
             self._changing = stamp
 
     def refresh(self) -> None:
-        """Reads the files again if they have changed since."""
+        """Read the files again if they have changed."""
         stamp = self._stamp()
         if stamp == self._seen:
             return
@@ -151,7 +151,7 @@ class ServerCertificate:
         try:
             leaf = load_pem_x509_certificates(self._files.certificate.read_bytes())[0]
         except (ValueError, IndexError, OSError):
-            return  # OpenSSL takes it all the same
+            return  # OpenSSL accepts it even so
         until, now = leaf.not_valid_after_utc, datetime.now(UTC)
         self._end = until.timestamp()
         if until - now < _SOON:
@@ -160,7 +160,7 @@ class ServerCertificate:
 
 
 def _context(*, asks_for_certificates: bool) -> ssl.SSLContext:
-    """Context with the settings that OpenSSL copies into a connection when it is made."""
+    """Return a context with the settings that OpenSSL copies into a new connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -214,7 +214,7 @@ class TlsConnection(asyncio.Protocol):
         """Create the counter of handshakes in progress."""
         return Connections(proxies=proxies, most=most, most_per_address=min(most, _HANDSHAKES_PER_ADDRESS), reserve=0)
 
-    # What asyncio calls
+    # Called by asyncio
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # it is one of TCP
         self._raw = transport
@@ -259,7 +259,7 @@ class TlsConnection(asyncio.Protocol):
     # The handshake
 
     def _handshake(self) -> bool:
-        """Goes on with it; whether it is done."""
+        """Continue the handshake; returns True if it is done."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -267,7 +267,7 @@ class TlsConnection(asyncio.Protocol):
             return False
         except (ssl.SSLError, OSError) as error:
             _logger.debug("no TLS with %s: %s", self.peer, getattr(error, "reason", None) or type(error).__name__)
-            self._flush()  # the alert that says so
+            self._flush()  # the TLS alert about the error
             self._closing = True
             self._raw.close()
             return False
@@ -281,7 +281,7 @@ class TlsConnection(asyncio.Protocol):
         return not self.is_closing()
 
     def _settled(self) -> None:
-        """There is no handshake to wait for any more."""
+        """Note that the handshake has ended."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -289,7 +289,7 @@ class TlsConnection(asyncio.Protocol):
         self._pending.leave(self)
 
     def _advance(self) -> None:
-        """Hands on what has come, as long as it is wanted."""
+        """Forward received data while it is wanted."""
         app = self._app
         while app is not None and not self._closing and not self._paused:
             try:
@@ -302,29 +302,29 @@ class TlsConnection(asyncio.Protocol):
                 self._flush()
                 self._raw.abort()
                 return
-            if not data:  # the client has ended it
+            if not data:  # the client has closed TLS
                 self.close()
                 return
             app.data_received(data)
-        self._flush()  # what TLS itself answers
+        self._flush()  # answers of TLS itself
 
     def _flush(self) -> None:
         if self._outgoing.pending and not self._raw.is_closing():
             self._raw.write(self._outgoing.read())
 
-    # What the counting of handshakes and the server call
+    # Called by the handshake limit and the server
 
     def expendable(self) -> bool:
         """Return True: during a handshake no authenticated client waits."""
         return True
 
     def give_way(self) -> None:
-        """Ends it."""
+        """End the connection."""
         self.abort()
 
     end_after_answer = give_way
 
-    # A transport, for HttpConnection
+    # Transport for HttpConnection
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return information from the socket's transport."""
@@ -362,11 +362,11 @@ class TlsConnection(asyncio.Protocol):
             self._flush()
 
     def close(self) -> None:
-        """Says that nothing more is sent, and does not wait for the other end to say the same (RFC 8446, section 6.1)."""
+        """Close without waiting for the other end to do the same (RFC 8446, section 6.1)."""
         if self.is_closing():
             return
         self._closing = True
-        with contextlib.suppress(ssl.SSLError, OSError):  # no handshake was done, or something is still on its way here
+        with contextlib.suppress(ssl.SSLError, OSError):  # the handshake is not done, or data is still on its way
             self._tls.unwrap()
         self._flush()
         self._raw.close()

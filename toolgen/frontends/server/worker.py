@@ -1,4 +1,4 @@
-"""`python -m toolgen.frontends.server.worker`: one of the processes that `toolgen serve --workers N` starts. Nobody else needs it."""
+"""Process `python -m toolgen.frontends.server.worker`, which `toolgen serve --workers N` starts. It is not for other uses."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main() -> None:
-    """Loads the project and serves it, until a signal or the end of the process that started it.
+    """Load the project and serve it, until a signal or the end of the supervisor.
 
-    Standard input is the lifeline. Standard output is where it says that it accepts connections, and from then on that its event loop runs;
-    what a tool prints goes to standard error.
+    Standard input is the lifeline. Standard output has the ready message and the heartbeats; output of tools goes to standard error.
     """
     forbid_core_dumps()
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
@@ -54,7 +53,7 @@ def main() -> None:
         os.set_blocking(said, False)
 
     def beat() -> None:
-        with contextlib.suppress(BlockingIOError, BrokenPipeError):  # its reader stands still, or is gone
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):  # the supervisor is blocked, or gone
             os.write(said, BEAT)
 
     lifeline = os.dup(0)

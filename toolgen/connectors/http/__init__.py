@@ -1,1 +1,1 @@
-"""HTTP client of tool calls, shared by the connectors that speak HTTP: requests, credentials and checked connections."""
+"""HTTP client of tool calls, shared by the connectors over HTTP: requests, credentials and checked connections."""

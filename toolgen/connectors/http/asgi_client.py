@@ -1,4 +1,4 @@
-"""Requests to an ASGI application in this process: no socket, and no other place."""
+"""Requests to an ASGI application in this process: no socket, and no other destination."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Message: TypeAlias = MutableMapping[str, Any]
 
 
 class AppDialer:
-    """A dialer whose only place is one application. A redirect to any other is refused."""
+    """Dialer whose only destination is one application. A redirect elsewhere is refused."""
 
     def __init__(self, local: LocalApp, timeouts: Timeouts) -> None:
         self._origin = Target.of(local.origin)
@@ -44,17 +44,17 @@ class AppDialer:
     def client(
         self, target: Target, address: Route, among: int = 1, certificate: ClientCertificate | None = None
     ) -> OriginClient:
-        """The client of the application."""
+        """Return the client of the application."""
         return self._client
 
     async def close(self) -> None:
-        """Waits for what the application still does after its answers, as long as a call may take, and ends what is left then."""
+        """Wait for background work of the application after its answers, as long as a call may take, and cancel the rest."""
         await self._client.finish()
         self._client.close()
 
 
 class _AppClient:
-    """Sends requests to an application. Long answers are read as far as `limit`: they are not kept as files while they arrive."""
+    """Client of an application. Long answers are read up to `limit`: they are not stored as files while they arrive."""
 
     def __init__(self, app: AsgiApp, origin: Target, timeouts: Timeouts) -> None:
         self._app = app
@@ -91,7 +91,7 @@ class _AppClient:
         except TimeoutError:
             raise TimedOutError from None
         finally:
-            if not exchange.whole:  # after a whole answer the application may have tasks of its own to do
+            if not exchange.whole:  # the application may have background tasks after a complete answer
                 task.cancel()
 
     async def finish(self) -> None:
@@ -125,7 +125,7 @@ class _AppExchange:
         self.whole = False
 
     async def receive(self) -> _Message:
-        """The request's body, and then nothing before the answer is there."""
+        """Return the request's body, and then nothing before the answer is complete."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
@@ -133,7 +133,7 @@ class _AppExchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: _Message) -> None:
-        """Takes the next part of the answer."""
+        """Receive the next part of the answer."""
         if self.reply.done():
             return
         if message["type"] == "http.response.start":
@@ -154,10 +154,10 @@ class _AppExchange:
                 self._end(truncated=False)
 
     def broken(self) -> None:
-        """The application ended; without a whole answer that is an error."""
+        """Handle the end of the application; without a complete answer that is an error."""
         if not self.reply.done():
             self.reply.set_exception(BrokenError())
-            self.reply.exception()  # its caller may have left
+            self.reply.exception()  # its caller may have disconnected
 
     def _end(self, *, truncated: bool) -> None:
         if self._headers.get("content-encoding", "identity") != "identity":
@@ -170,9 +170,9 @@ class _AppExchange:
 
 
 def _scope(request: HttpRequest, origin: Target) -> tuple[_Message, bytes]:
-    """The scope of a request, and its body but for what is streamed. Raises `ValueError` for what HTTP cannot send.
+    """Return the scope of a request, and its body except for a streamed one. Raises `ValueError` for a request that HTTP cannot send.
 
-    It is taken from the bytes that would be sent, so that all that is checked of these holds here too.
+    It is built from the bytes that would be sent, so all checks of these apply here too.
     """
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     head, _, body = request_bytes(request, f"{host}:{origin.port}").partition(b"\r\n\r\n")
@@ -191,7 +191,7 @@ def _scope(request: HttpRequest, origin: Target) -> tuple[_Message, bytes]:
         "raw_path": path,
         "query_string": query,
         "root_path": "",
-        # An answer is not packed for a way that it does not have.
+        # Answers are not compressed, because they are not sent over a network.
         "headers": [(name, value) for name, value in headers if name != b"accept-encoding"],
         "client": ("127.0.0.1", 0),
         "server": (origin.host, origin.port),

@@ -1,4 +1,4 @@
-"""Changes of the HTTP request that a call is: its address, the place that each argument fills, its body and its credentials."""
+"""Changes of the HTTP request of a call: its address, the place of each argument, its body and its credentials."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def _required(schema: Schema) -> Set[str]:
 
 
 def _addresses(old: HttpBinding, new: HttpBinding) -> Iterator[BindingChange]:
-    """A path's variables are told by the arguments that fill them, so that another name for one is no other path."""
+    """Yield changes of method and URL. Variables of a path are compared by their arguments, so another variable name is no change."""
     before, after = _filled(old), _filled(new)
     was, now = (
         [server.rstrip("/") + path for server in one.servers[:1]] for one, path in ((old, before), (new, after))
     )
-    moved = bool(was) and was == now  # a part of the path that the server's URL has now, or the other way
+    moved = bool(was) and was == now  # a part of the path moved into the server's URL, or back
     if old.servers != new.servers:
         text = f"calls go to {addresses_text(new.servers)} (before: {addresses_text(old.servers)})"
         yield change(old.servers[:1] != new.servers[:1] and not moved, "server", text)
@@ -156,7 +156,7 @@ def _security(old: HttpBinding, new: HttpBinding) -> Iterator[BindingChange]:
 
 
 def _needs(binding: HttpBinding) -> list[Set[str]]:
-    """The alternatives, each as what has to be met at once: schemes, and scopes with theirs."""
+    """Return the alternatives, each as a set of schemes with their scopes that are required together."""
     if isinstance(binding.scopes, msgspec.UnsetType):
         return [set(option) for option in binding.security]
     return [

@@ -25,7 +25,7 @@ _FILE_FORMS = 'send {"uri": "toolgen://…"}, or {"base64": "…"} for up to 64 
 
 
 class StreamedBody:
-    """A body of pieces, of which some are files that are read while it is sent. `size` is its length in bytes."""
+    """Body of several parts, some of which are files that are read while it is sent. `size` is its length in bytes."""
 
     __slots__ = ("pieces", "size")
 
@@ -47,7 +47,7 @@ class StreamedBody:
         return piece.info.sha256
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """Its bytes, piece by piece; again from the beginning each time. Raises `StateError` where a file cannot be read."""
+        """Yield its bytes, part by part, from the beginning each time. Raises `StateError` if a file cannot be read."""
         for piece in self.pieces:
             if isinstance(piece, bytes):
                 yield piece
@@ -60,7 +60,7 @@ Content = bytes | StreamedBody
 
 
 class Encoded(Struct, frozen=True, kw_only=True):
-    """A body ready to be sent."""
+    """Body that is ready to be sent."""
 
     media_type: str
     content: Content
@@ -73,7 +73,7 @@ class _BodyFile(Struct, frozen=True, kw_only=True):
 
 
 def encode_body(body: HttpBody, arguments: JsonObject) -> Encoded | None:
-    """The body of one call, or None where none is given. Raises `UnbindableError`."""
+    """Return the body of one call, or None if there is none. Raises `UnbindableError`."""
     if body.argument is not None:
         if body.argument not in arguments:
             if body.required:
@@ -81,7 +81,7 @@ def encode_body(body: HttpBody, arguments: JsonObject) -> Encoded | None:
             return None
         value: Json = arguments[body.argument]
         if value is None and not body.required and not JSON.match(body.media_type):
-            return None  # JSON has a null; nothing else that is sent has
+            return None  # JSON has a null; other media types do not
     else:
         value = {name: arguments[argument] for argument, name in body.properties.items() if argument in arguments}
         if not value and not body.required:
@@ -112,7 +112,7 @@ def _object(value: Json) -> Mapping[str, Json]:
 
 
 def _concrete(declared: str, offered: str) -> str:
-    """The declared media type, unless it is a range that what is offered falls into."""
+    """Return the declared media type, or the offered one if it is in the declared range."""
     if "*" not in declared:
         return declared
     family = declared.partition("/")[0].strip()
@@ -132,7 +132,7 @@ def _utf8(text: str) -> bytes:
 async def with_open_files(
     body: HttpBody, arguments: JsonObject, opened: Callable[[str], Awaitable[bytes | OpenFile]]
 ) -> JsonObject:
-    """The arguments with an open file (`open`) in place of each `uri` that a file of this body has."""
+    """Return the arguments with an open file (`open`) in place of each `uri` of a file in this body."""
 
     async def changed(value: Json) -> Json:
         if isinstance(value, list | tuple):
@@ -162,7 +162,7 @@ def _is_file_part(body: HttpBody, name: str) -> bool:
 
 
 def _file(value: Json, argument: str) -> _BodyFile:
-    """`{"base64" or "open", "filename"?, "media_type"?}`; a bare text is taken as base64 as well."""
+    """Parse `{"base64" or "open", "filename"?, "media_type"?}`; a plain text is treated as base64 too."""
     fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {"base64": value}
     content, filename, media_type = (fields.get(key) for key in ("base64", "filename", "media_type"))
     file: bytes | OpenFile | None = fields.get("open")
@@ -183,7 +183,7 @@ def _file(value: Json, argument: str) -> _BodyFile:
 
 
 def _multipart(body: HttpBody, value: Mapping[str, Json]) -> Encoded:
-    """RFC 7578. The boundary is a digest of the content, which no content can contain and which makes a dry run exact."""
+    """Return a body by RFC 7578. The boundary is a digest of the content, so the content cannot contain it, and a dry run is exact."""
     parts: list[tuple[bytes, bytes | OpenFile]] = []
     for name, item in value.items():
         if item is None:
@@ -213,7 +213,7 @@ def _multipart(body: HttpBody, value: Mapping[str, Json]) -> Encoded:
 
 
 def _part(name: str, value: Json, part: HttpPart) -> tuple[bytes, bytes | OpenFile]:
-    """The headers of a part with the empty line behind them, and its content."""
+    """Return the headers of a part with the empty line after them, and its content."""
     disposition = f'Content-Disposition: form-data; name="{_quoted(name)}"'
     declared = (part.content_type or "").partition(",")[0].strip()
     content: bytes | OpenFile

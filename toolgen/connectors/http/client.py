@@ -37,7 +37,8 @@ __all__ = [
 ]
 
 PLACES = 4
-"""How many long answers of one source are read at once: the others wait, unread, at their servers, so that memory stays what it is."""
+"""Maximum number of long answers of one source that are read at once: the others wait, unread, at their servers, which bounds the
+memory."""
 
 OWN_HEADERS = frozenset(
     {
@@ -54,7 +55,7 @@ OWN_HEADERS = frozenset(
         "proxy-connection",
     }
 )
-"""What frames and routes a message: the client says it, and nobody else."""
+"""Headers that frame and route a message: only the client sets them."""
 
 _MAX_RESTING = 256
 _DEFAULT_PORT = {"http": 80, "https": 443}
@@ -62,18 +63,18 @@ _TOKENS = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _VALUES = re.compile(r"[\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]*\Z")
 _TARGET = re.compile(r"/[\x21-\x7e]*\Z")
 _EXPECTS_BODY = frozenset({"POST", "PUT", "PATCH"})
-# The first line of a body that nothing put behind it can make the first line of a request (RFC 9112, section 3): before its first
-# space it has a character that is in no method.
+# Beginnings of bodies whose first line cannot be the first line of a request, even with other data before it (RFC 9112, section 3): before
+# its first space it has a character that no method contains.
 _NO_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*[^!#$%&'*+.^_`|~0-9A-Za-z\s-]")
 _MAX_KEPT_SIZE = 16_384
 
 
 class OriginClient(Protocol):
-    """HTTP client for one origin at one address."""
+    """Client for one origin at one address."""
 
     @property
     def idle(self) -> bool:
-        """True if no request is in flight."""
+        """Return True if no request is in flight."""
 
     async def send(
         self,
@@ -84,14 +85,14 @@ class OriginClient(Protocol):
         listener: BodyListener | None = None,
         sink: Sink | None = None,
     ) -> RawResponse:
-        """Sends a request once and reads its answer, at most `limit` bytes of body, before `until` (the loop's time).
+        """Send a request once and read its answer, at most `limit` bytes of body, before `until` (the loop's time).
 
-        Raises `ValueError` for what HTTP cannot send, `UnsentError`, `BrokenError`, `TimedOutError` and `UndecodableError`. None of
-        them has a text about the request: its URL may hold a credential.
+        Raises `ValueError` for a request that HTTP cannot send, `UnsentError`, `BrokenError`, `TimedOutError` and `UndecodableError`. None
+        of them has a text about the request: its URL may contain a credential.
         """
 
     def close(self) -> None:
-        """Closes every connection, those in use too."""
+        """Close every connection, also those in use."""
 
 
 class Http1Client:
@@ -157,7 +158,7 @@ class Http1Client:
             return await answer
         finally:
             self._busy.discard(connection)
-            if self._closed:  # a request that was sent after that keeps no connection
+            if self._closed:  # a connection is not kept for a request that was sent after that
                 connection.close()
             elif connection.is_open:
                 if len(self._resting) == _MAX_RESTING:
@@ -171,7 +172,7 @@ class Http1Client:
         self._resting.clear()
 
     def _rested(self) -> ClientConnection | None:
-        """The connection that was used last, if it is still good; the others are left to go stale."""
+        """Return the connection that was used last, if it is still usable; the others expire."""
         while self._resting:
             connection = self._resting.pop()
             if connection.usable:

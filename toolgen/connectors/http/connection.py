@@ -23,18 +23,18 @@ from toolgen.core.errors import StateError
 __all__ = ["MAX_IDLE_S", "ORDINARY", "ClientConnection"]
 
 ORDINARY = 131_072
-"""Bytes of a body, after decompression, from which on its reading takes one of its source's places."""
+"""Size of a body, after decompression, from which reading it needs one of its source's places."""
 
 MAX_IDLE_S = 30.0
-"""How long a connection may rest between two requests."""
+"""Maximum time that a connection may be idle between two requests."""
 
 _MAX_HEADS_SIZE = 131_072
-_FRAMING = 8  # bytes of chunked coding for one of the body: more than the smallest chunks need
-_ON_THE_WAY_S = 1.0  # how much earlier than the server an idle connection is closed
+_FRAMING = 8  # maximum bytes of chunked coding per byte of body: more than the smallest chunks need
+_ON_THE_WAY_S = 1.0  # seconds by which an idle connection is closed before the server does
 _KEEP_ALIVE = re.compile(r"(?:^|[,\s])timeout=(\d{1,6})(?![^\s,])", re.IGNORECASE)
 
 _PARSED = frozenset({"content-encoding", "keep-alive", "proxy-connection", "trailer", "transfer-encoding", "upgrade"})
-"""Headers with which a response is read by the parser, although its length is known."""
+"""Headers with which a parser reads the response, although its length is known."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -81,7 +81,7 @@ class ClientConnection(asyncio.Protocol):
         self._idle_s = MAX_IDLE_S
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._step: int | None = None  # of the watch, in which this one's next limit is
+        self._step: int | None = None  # key of the next check in the shared watch
         self._due = self._until = self._heard = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._active = False
@@ -89,7 +89,7 @@ class ClientConnection(asyncio.Protocol):
         self._begin("", 0, None, None)
 
     def _begin(self, method: str, limit: int, listener: BodyListener | None, sink: Sink | None) -> None:
-        """Forgets the exchange before."""
+        """Reset the state of the former exchange."""
         self._method = method
         self._limit = limit
         self._listener = listener
@@ -102,16 +102,16 @@ class ClientConnection(asyncio.Protocol):
         self._body: BodyReader | None = None
         self._outcome: RawResponse | Exception | None = None
         self._keep = False
-        self._turn: bool | None = None  # of a long body: False while it waits for its place, True once it has it
+        self._turn: bool | None = None  # for a long body: False while it waits for its place, True once it has it
 
     @property
     def is_open(self) -> bool:
-        """True if neither side has closed the connection."""
+        """Return True if neither side has closed the connection."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def usable(self) -> bool:
-        """True if the connection is open and idle, its idle timeout has not passed, and no unexpected data has arrived on it."""
+        """Return True if the connection is open and idle, its idle timeout has not passed, and no unexpected data has arrived on it."""
         transport = self._transport
         if self._active or transport is None or transport.is_closing():
             return False
@@ -185,7 +185,7 @@ class ClientConnection(asyncio.Protocol):
             )
 
     async def _send(self, transport: asyncio.Transport, more: AsyncIterator[bytes]) -> None:
-        """Sends the rest of a body, the next part when the last is taken; until the server answers, or something goes wrong."""
+        """Send the rest of a body, the next part after the last was accepted, until the server answers or an error occurs."""
         try:
             async for part in more:
                 if self._outcome is not None or transport.is_closing():
@@ -206,7 +206,7 @@ class ClientConnection(asyncio.Protocol):
             drained.set_result(None)
 
     async def _take_turn(self, places: asyncio.Semaphore) -> None:
-        """Reads on once there is a place; until then the body waits at its server."""
+        """Continue to read once there is a place; until then the body waits at its server."""
         try:
             async with asyncio.timeout_at(self._until if self._until < math.inf else None):
                 await places.acquire()
@@ -246,12 +246,12 @@ class ClientConnection(asyncio.Protocol):
                 transport.resume_reading()
 
     def close(self) -> None:
-        """Ends the connection at once."""
+        """Close the connection at once."""
         self._look_no_more()
         if self._transport is not None:
             self._transport.abort()
 
-    # What the event loop says.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -264,7 +264,7 @@ class ClientConnection(asyncio.Protocol):
         self.close()
 
     def eof_received(self) -> None:
-        """The end of an answer that has no length; of any other it is a break. Either way the transport closes itself."""
+        """Handle the end of the data: it ends an answer without a length and breaks any other. The transport closes itself."""
         if self._head is not None and self._head.until_closed and self._said_to_end():
             self._end()
 
@@ -296,7 +296,7 @@ class ClientConnection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             if self._outcome is None:
                 self._settle(BrokenError())
-            self._keep = False  # data after the answer is no answer
+            self._keep = False  # data after the answer does not belong to it
 
     def _read_heads(self, data: bytes) -> None:
         """Read up to the head of the answer, which interim responses may precede (RFC 9110, section 15.2)."""
@@ -325,7 +325,7 @@ class ClientConnection(asyncio.Protocol):
             return False
         self._head, self._keep = head, not head.close
         if self._method == "HEAD" or head.bodiless:
-            # After HEAD a server may send the body all the same, sooner or later.
+            # After HEAD a server may still send a body later.
             self._keep = self._keep and self._method != "HEAD"
             self._end()
             return True
@@ -388,7 +388,7 @@ class ClientConnection(asyncio.Protocol):
             return self._received == self._head.length
         return data[-4:] == b"\r\n\r\n" and data[-6:-4] != b"\r\n"
 
-    # What llhttp says. An exception here would come out wrapped, so it settles the exchange instead.
+    # Called by llhttp. An exception here would be wrapped, so it settles the exchange instead.
 
     def on_message_begin(self) -> None:
         if self._outcome is not None or self._complete:
@@ -427,7 +427,7 @@ class ClientConnection(asyncio.Protocol):
             self._settle(error)
             return
         if (said := _KEEP_ALIVE.search(head.headers.get("keep-alive", ""))) is not None:
-            # A connection that its server closes while a request is on its way leaves the outcome of that request unknown.
+            # If the server closes a connection while a request is on its way, the outcome of that request is unknown.
             self._idle_s = min(MAX_IDLE_S, max(0.0, int(said[1]) - _ON_THE_WAY_S))
         truncated = body is not None and body.full
         self._keep = self._keep and not head.until_closed
@@ -443,7 +443,7 @@ class ClientConnection(asyncio.Protocol):
                 self._waiter.set_result(None)
 
     def look(self) -> None:
-        """Looks when the next limit could be reached. One look serves many exchanges: what happens meanwhile only moves the limit on."""
+        """Check when the next limit may be reached. One check serves many exchanges: meanwhile each exchange only moves the limit."""
         self._look_no_more()
         if self._transport is None:
             return
@@ -455,7 +455,7 @@ class ClientConnection(asyncio.Protocol):
                 return
         else:
             if self._turn is False or self._waits:
-                self._heard = now  # it is the gateway that keeps the server waiting
+                self._heard = now  # it is the gateway that makes the server wait
             due = min(self._heard + self._read_s, self._until)
             if now >= due:
                 self._settle(TimedOutError())

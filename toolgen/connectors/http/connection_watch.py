@@ -11,18 +11,18 @@ from toolgen.core.socket_poll import SocketPoll
 __all__ = ["ConnectionWatch", "WatchedConnection"]
 
 _STEP_S = 1 / 64
-"""How much later than its time a connection may be looked at. Those of one step share a timer: one for each costs more than they do."""
+"""Maximum delay of a check. Checks of one step share a timer, because one timer for each would cost more than the checks."""
 
 
 class WatchedConnection(Protocol):
     """Connection that is checked when one of its limits may have been reached."""
 
     def look(self) -> None:
-        """The time has come."""
+        """Check the connection."""
 
 
 class ConnectionWatch:
-    """For connections of one event loop. With `poll` one asks what the system has received on its socket."""
+    """Watch of the connections of one event loop. With `poll` a connection asks the system for received data on its socket."""
 
     __slots__ = ("_steps", "poll")
 
@@ -31,7 +31,7 @@ class ConnectionWatch:
         self._steps: dict[int, set[WatchedConnection]] = {}
 
     def add(self, one: WatchedConnection, at: float) -> int:
-        """Has it looked at once at this time of the loop, or a little later. The step that it stands in then, for `drop`."""
+        """Schedule a check at this time of the loop, or a little later. Returns its step, for `drop`."""
         step = math.ceil(at / _STEP_S)
         watched = self._steps.get(step)
         if watched is None:

@@ -1,6 +1,6 @@
-"""Connections to hosts: the name is resolved, the policy decides about every address, and only a permitted address is connected to.
+"""Connections to hosts: the name is resolved, the policy decides about every address, and only permitted addresses are connected to.
 
-Where the policy names a proxy, it makes the connection.
+If the policy names a proxy, the proxy makes the connection.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MAX_ADDRESSES = 8
 
 
 class EgressRefusal(Exception):  # noqa: N818 - a decision, not a fault
-    """The policy does not let the gateway connect there."""
+    """Refusal by the policy to connect to a place."""
 
     def __init__(self, verdict: Deny) -> None:
         super().__init__(verdict.reason)
@@ -63,7 +63,7 @@ _Key: TypeAlias = tuple[Target, Route, int, ClientCertificate | None]
 
 
 class Dialer:
-    """Hands out a client per origin and checked address. Names are remembered for a few seconds, verdicts never."""
+    """Dialer that returns a client per origin and checked address. Names are cached for a few seconds, verdicts never."""
 
     def __init__(
         self, *, permit: Permit, resolver: Resolver, timeouts: Timeouts, clock: Clock, http2: bool = False
@@ -80,8 +80,8 @@ class Dialer:
         self._context: ssl.SSLContext | None = None
 
     async def addresses(self, target: Target) -> tuple[Route, ...]:
-        """Every address of the target, each of them permitted, or its way through a proxy. Raises `EgressRefusal`, `TimeoutError`, and
-        `OSError` when there is none."""
+        """Return every address of the target, all of them permitted, or its way through a proxy. Raises `EgressRefusal`, `TimeoutError`,
+        and `OSError` if there is none."""
         found: tuple[str, ...] | EgressProxy
         found = (target.host,) if target.literal else await self._resolve(target.host, target.port)
         if isinstance(found, EgressProxy):
@@ -89,7 +89,7 @@ class Dialer:
         if not found:
             raise OSError("the name has no address")
         for address in found:
-            # One forbidden address among several is how a name is rebound, so it is enough to refuse them all.
+            # DNS rebinding uses one forbidden address among several, so one is enough to refuse all.
             match self._permit(Destination(host=target.host, port=target.port, address=address)):
                 case Allow():
                     pass
@@ -239,7 +239,7 @@ class Dialer:
         return Tunnel(address, target.port, self._reach)
 
     def _tls(self) -> ssl.SSLContext:
-        """Made when it is first needed: reading the system's authorities takes some milliseconds."""
+        """Return the TLS context, created on first use: reading the system's authorities takes some milliseconds."""
         if self._context is None:
             self._context = tls_context()
         return self._context
@@ -266,7 +266,7 @@ class Dialer:
             self._clients.pop(key).close()
 
     async def close(self) -> None:
-        """Closes every connection, and asks for no name any more."""
+        """Close every connection, and resolve no more names."""
         asking = list(self._asking.values())
         for task in asking:
             task.cancel()

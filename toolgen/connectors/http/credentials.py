@@ -1,4 +1,4 @@
-"""Which credentials a request needs, and putting them on it: as late as possible, and masked for a dry run."""
+"""Credentials of a request: their choice, their addition to the request as late as possible, and their masking for a dry run."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ __all__ = ["Assigned", "CredentialSelector", "Provision", "Security", "Signed", 
 _HEADER_UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f\U00010000-\U0010ffff]")
 _COOKIE_UNSAFE = re.compile(r'[\x00-\x20\x7f",;\\]|[^\x00-\x7f]')
 _BETWEEN = re.compile(r"[\s;,=]+")
-_MIN_PART_LENGTH = 8  # shorter ones are words like Bearer
+_MIN_PART_LENGTH = 8  # shorter parts are words like Bearer
 _CLOCK = SystemClock()
 _MAX_COUNT = 256
 _MAX_ACCOUNT_HEADERS = 4096
 
 Assigned: TypeAlias = Callable[[Principal], Mapping[str, object] | None]
-"""What the policy in force gives to a caller in place of a source's `auth:`; the same object each time, and None where it gives nothing."""
+"""Function that returns the credentials that the policy in force assigns to a caller in place of a source's `auth:`; always the same
+object, and None if it assigns none."""
 Security: TypeAlias = tuple[tuple[str, ...], ...]
 
 
@@ -128,10 +129,10 @@ class SourceCredentials:
         )
 
     async def sign(self, request: HttpRequest, option: tuple[str, ...], principal: Principal | None = None) -> Signed:
-        """Resolves the secrets and puts them on the request.
+        """Resolve the secrets and add them to the request.
 
-        Raises `SecretError`, `UnbindableError` where an argument already says what a credential says, and a `forbidden` error for a
-        caller whose token should be exchanged and who has none.
+        Raises `SecretError`, `UnbindableError` if an argument sets the same place as a credential, and a `forbidden` error for a caller
+        without a token to exchange.
         """
         if request.free_names:
             self._check_names(request)
@@ -175,9 +176,9 @@ class SourceCredentials:
         return AccountRenewal(tokens=self._accounts, form=form, principal=principal, token=token)
 
     def account_signed_now(self, request: HttpRequest, security: Security, principal: Principal) -> Signed | None:
-        """Return what `sign` returns, where the one credential is the caller's account with a token that can be sent at once; else None.
+        """Return the result of `sign` if the only credential is the caller's account with a token that can be sent at once; else None.
 
-        The signed headers of a token are kept, as of a value.
+        The signed headers of a token are cached, like those of a value.
         """
         if self._accounts is None or request.free_names:
             return None
@@ -203,9 +204,9 @@ class SourceCredentials:
         return Signed(request=replace(request, headers=kept.headers), secrets=kept.secrets, renewal=renewal)
 
     def signed_now(self, request: HttpRequest, security: Security) -> Signed | None:
-        """Return what `sign` returns, where every credential is the value of a header and can be resolved without waiting; else None.
+        """Return the result of `sign` if every credential is the value of a header and can be resolved without waiting; else None.
 
-        Most requests of a source have the same headers and secrets, so the signed headers are kept until one of them changes.
+        Most requests of a source have the same headers and secrets, so the signed headers are cached until one of them changes.
         """
         if request.free_names:
             return None
@@ -252,7 +253,7 @@ class SourceCredentials:
                 case OAuth() | UserAccount():
                     shown.append(_Shown(place="header", name="Authorization", value=f"Bearer {MASK}", secrets=()))
                 case CertificateSecrets():
-                    pass  # it is shown by the connection
+                    pass  # it is part of the connection
                 case SigV4():
                     amazon = True
         request, _ = _together(request, shown)
@@ -262,7 +263,8 @@ class SourceCredentials:
         return request
 
     def _check_names(self, request: HttpRequest) -> None:
-        """No name that an argument brings is a credential's, wherever that is sent and whether it is sent with this call."""
+        """Refuse arguments with the name of a credential, at any place of the request, even if the credential is not sent with this
+        call."""
         for name in request.free_names:
             if self._owned.find(name) is not None:
                 raise UnbindableError(
@@ -303,7 +305,7 @@ def _form(written: object) -> Form | None:
 
 
 def _names_of(schemes: Iterable[SecurityScheme]) -> Iterator[str]:
-    """The names that credentials have in requests; `access_token` is a bearer token's in a query or a form (RFC 6750, section 2)."""
+    """Return the names of credentials in requests; `access_token` is a bearer token's in a query or a form (RFC 6750, section 2)."""
     for scheme in schemes:
         if scheme.type == "apiKey":
             yield scheme.name
@@ -345,11 +347,11 @@ def _valued(scheme: SecurityScheme, name: str, secret: str) -> _Shown:
     if scheme.type != "apiKey":
         return _bearer(secret, name)
     forms: tuple[str, ...] = (secret, percent(secret)) if secret != MASK else ()
-    if forms and scheme.in_ in {"query", "cookie"}:  # anything may stand around it
+    if forms and scheme.in_ in {"query", "cookie"}:  # other text may surround it
         forms += _inside(secret, range(3)) + _inside(forms[1], range(3))
     _sendable(secret, scheme.in_, name)
     if scheme.in_ == "header" and secret != MASK:
-        # Of `token abc` and `session=abc; other=def`, an answer may repeat a part.
+        # An answer may repeat only a part of `token abc` or of `session=abc; other=def`.
         for part in _BETWEEN.split(secret):
             if len(part) >= _MIN_PART_LENGTH:
                 forms += (part,)
@@ -407,7 +409,7 @@ def _is_taken(credential: str, names: Iterable[str]) -> bool:
     return any(owned.find(name) is not None for name in names)
 
 
-# Headers have the names of their descriptions, which are few; what an agent may choose is not kept.
+# Names of headers are from descriptions, so they are few and cached; names that an agent may choose are not.
 _header_is_taken = lru_cache(maxsize=1024)(_is_taken)
 
 
@@ -428,7 +430,7 @@ class Provision(Struct, frozen=True, kw_only=True):
 
 
 class CredentialSelector:
-    """The credentials of one source, for each of its callers."""
+    """Credentials of one source, for each of its callers."""
 
     def __init__(
         self,
@@ -454,7 +456,7 @@ class CredentialSelector:
         return credentials.sign(request, credentials.choose(security), principal)
 
     def signed_now(self, request: HttpRequest, security: Security, principal: Principal) -> Signed | None:
-        """Return what `sign` returns, where that needs no waiting; else None. Raises as `sign` does."""
+        """Return the result of `sign` if it needs no waiting; else None. Raises as `sign` does."""
         credentials = self._own if self._assigned is None else self._of(principal)
         if self._accounts is not None:
             found = credentials.account_signed_now(request, security, principal)

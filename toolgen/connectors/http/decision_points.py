@@ -1,6 +1,7 @@
-"""External decision points asked before every call: AuthZEN 1.0, OPA's data API, and Cedar in this process.
+"""External decision points that are asked before every call: AuthZEN 1.0, OPA's data API, and Cedar in this process.
 
-What is not plainly "yes" is "no": no answer, another form of answer, an error. Answers are kept for a while by the digest of the question.
+Anything except a clear "yes" is a "no": no answer, another form of answer, an error. Answers are cached for some time by the digest of the
+question.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class _Remote(Struct, frozen=True, kw_only=True):
     token: SecretReference | None
 
     async def asked(self, body: Mapping[str, Any]) -> Any:
-        """The JSON of an answer with status 200. Raises `OSError` for any other, in words without what was sent or said."""
+        """Return the JSON of an answer with status 200. Raises `OSError` for any other, without data that was sent or received."""
         headers = {"content-type": "application/json", "accept": "application/json"}
         try:
             if self.token is not None:
@@ -101,7 +102,7 @@ class _Remote(Struct, frozen=True, kw_only=True):
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises `ValueError` where a member stands twice: programs differ in which of the two counts (RFC 8259, section 4)."""
+    """Raise `ValueError` for a duplicate member: programs differ in which of the two counts (RFC 8259, section 4)."""
     made = dict(members)
     if len(made) != len(members):
         raise ValueError
@@ -143,7 +144,7 @@ class AuthZen(_Remote, frozen=True):
         }
 
     async def decided(self, question: Mapping[str, Any]) -> tuple[bool, str]:
-        """`decision` is true, or the call is refused, with `reason_user` of the context where it has one."""
+        """Return True if `decision` is true; otherwise the call is refused, with `reason_user` of the context if there is one."""
         said = await self.asked(question)
         if not isinstance(said, Mapping) or not isinstance(said.get("decision"), bool):
             raise OSError("the answer has no decision")
@@ -158,7 +159,7 @@ class Opa(_Remote, frozen=True):
     """Open Policy Agent: a document of its data API, which is true or has `allow`, and may have a `reason`."""
 
     def question(self, call: CallView) -> Mapping[str, Any]:
-        """The `input` of a call."""
+        """Return the `input` of a call."""
         tool = call.tool
         return {
             "input": {
@@ -170,7 +171,7 @@ class Opa(_Remote, frozen=True):
         }
 
     async def decided(self, question: Mapping[str, Any]) -> tuple[bool, str]:
-        """A document that is undefined has no `result`, and is a no."""
+        """Return the decision. An undefined document has no `result`, and is a no."""
         said = await self.asked(question)
         result = said.get("result", False) if isinstance(said, Mapping) else None
         if isinstance(result, bool):
@@ -224,7 +225,7 @@ class CedarPoint(Struct, frozen=True, kw_only=True):
         }
 
     async def decided(self, question: Mapping[str, Any]) -> tuple[bool, str]:
-        """Only Cedar's Allow, without an error in any policy, is a yes."""
+        """Return the decision: only Cedar's Allow, without an error in any policy, is a yes."""
         policies = self.policies.read_text(encoding="utf-8")
         own: list[Any] = [] if self.entities is None else json.loads(self.entities.read_text(encoding="utf-8"))
         named = {(one["uid"]["type"], one["uid"]["id"]) for one in own}
@@ -262,7 +263,7 @@ def _entity(
 
 
 def _plain(value: Any) -> Any:
-    """Values as Cedar has them: no null, which is left out, and numbers with a fraction as text, which it compares as text."""
+    """Return values in the form of Cedar: without null, and with fractional numbers as text, which it compares as text."""
     match value:
         case Mapping():
             # A member of this name has a meaning in Cedar, which an agent must not control.

@@ -1,4 +1,4 @@
-"""Long files that a service answers with: kept while they are read, so that no more of them is in memory than a portion."""
+"""Long files in answers of a service: stored while they are read, so that only a part of them is in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNKNOWN = "application/octet-stream"
 
 
 class AnswerDownload(Struct):
-    """The file that the answer to one call may be. `stop` must be called in the end."""
+    """File that the answer to one call may be. `stop` must be called at the end."""
 
     call: Call
     files: FileSource
@@ -41,12 +41,12 @@ class AnswerDownload(Struct):
 
     @property
     def after(self) -> int:
-        """From how many bytes on a file is kept while it is read: a shorter one may be a picture that a model is given."""
+        """Return the size from which a file is stored while it is read: a shorter one may be a picture for a model."""
         return max(self.files.shown, ORDINARY)
 
     @property
     def most(self) -> int:
-        """The most bytes of a file."""
+        """Return the maximum size of a file."""
         return self.files.largest
 
     def wants(self, status: int, headers: Mapping[str, str]) -> bool:
@@ -72,7 +72,7 @@ class AnswerDownload(Struct):
             return False
         if self.call.storable == "binary" and begins_as_text(body):
             return False
-        found = media_type_of(body)  # where texts are inspected nobody looks at what the service calls it
+        found = media_type_of(body)  # where texts are inspected, the media type of the service does not count
         self.media_type = (
             settled_type(self.media_type, found) if self.call.storable == "all" and not self.says_text else found
         )
@@ -88,7 +88,7 @@ class AnswerDownload(Struct):
         return self.portions is not None and await self._write(self.portions.feed(data))
 
     async def finish(self, rest: bytes, delivery: Delivery) -> Success | Failed:
-        """Outcome of the call; `rest` are the last bytes of the file."""
+        """Return the outcome of the call; `rest` are the last bytes of the file."""
         if (
             self.portions is not None
             and self.sink is not None
@@ -105,7 +105,7 @@ class AnswerDownload(Struct):
         return Failed(error=self.error, delivery=delivery)
 
     async def stop(self) -> None:
-        """Removes what was not finished."""
+        """Remove an unfinished file."""
         if self.sink is not None:
             await self.sink.discard()
 

@@ -1,4 +1,4 @@
-"""The HTTP executor: bind, choose credentials, check the address, send once, read within limits."""
+"""HTTP executor: it binds the request, chooses credentials, checks the address, sends once, and reads within limits."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ __all__ = ["HttpExecutor", "Reader", "pieces_of"]
 _TIMEOUTS = Timeouts()
 Reader = Callable[[HttpResponse, Scrubber, str, Delivery], Success | Failed]
 _CLOCK = SystemClock()
-# What is known of a failure, for the decision about another attempt.
+# Known facts about a failure, for the decision about another attempt.
 _JSON = "application/json"
 _UNSENT = Delivery(attempts=1, unsent=True)
 _NO_RATES: Mapping[str, float] = MappingProxyType({})
@@ -76,7 +76,7 @@ _MAX_TEMPLATES = 20_000
 
 
 class _HttpAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one call, redirects and new tokens included: whether breaking it off is harmless, and when it is over then (the loop's time)."""
+    """Attempt of one call, including redirects and new tokens: whether aborting it is harmless, and its deadline (the loop's time)."""
 
     call: Call
     binding: HttpBinding
@@ -140,7 +140,7 @@ class HttpExecutor:
         )
 
     async def execute(self, call: Call) -> Success | Failed:
-        """Never raises for faults of the other system. A request that cannot be bound is Failed with the code `validation`.
+        """Execute the call. Never raises for faults of the other system. A request that cannot be bound is Failed with the code `validation`.
 
         Raises `AuthorizationRequiredError` if the person has to link an account, and nothing was sent.
         """
@@ -172,8 +172,8 @@ class HttpExecutor:
         return outcome if not hop else _redirected(outcome, hop, harmless=harmless)
 
     async def _with_files(self, body: HttpBody, call: Call) -> Call:
-        """The call with the files that its arguments name: opened, and a short one with its content. Raises `UnbindableError` for one that
-        is not there, and `StateError`."""
+        """Return the call with the files that its arguments name: opened, and a short one with its content. Raises `UnbindableError` for a
+        missing one, and `StateError`."""
 
         async def opened(uri: str) -> bytes | OpenFile:
             found = None if self._files is None else await self._files.open(call.principal, uri)
@@ -212,7 +212,7 @@ class HttpExecutor:
         further = moved(request, status, location, self._query_names)
         if further is None:
             return None
-        target = Target.of(request.url)  # it was sent, so it has one
+        target = Target.of(request.url)  # it was sent, so it has a binding
         verdict = self._permit(Destination(host=target.host, port=target.port, service="redirect"))
         return further if isinstance(verdict, Allow) else None
 
@@ -225,7 +225,7 @@ class HttpExecutor:
         if isinstance(prepared, Failed):
             return prepared
         signed, target, addresses = prepared
-        # The request is not kept while its answer is awaited: each address gets it anew.
+        # The request is not kept while its answer is awaited: each address gets a new one.
         requests, renewal, certificate = [signed.request] * len(addresses), signed.renewal, signed.certificate
         scrubber = scrubber_of(signed.secrets)
         listener = None if self._listen is None else self._listen(course.call, scrubber)
@@ -274,7 +274,7 @@ class HttpExecutor:
     async def _prepared(
         self, request: HttpRequest, course: _HttpAttempt
     ) -> tuple[Signed, Target, tuple[Route, ...]] | Failed:
-        """The request with its credentials, and the addresses to send it to, each of them permitted. Raises
+        """Return the request with its credentials, and the addresses to send it to, all of them permitted. Raises
         `AuthorizationRequiredError`."""
         binding = course.binding
         selector, principal = self._selector, course.call.principal
@@ -304,7 +304,7 @@ class HttpExecutor:
             return _failed("upstream_unavailable", message, "try again later", _UNSENT)
 
     async def _kept(self, reply: RawResponse, download: AnswerDownload) -> Success | Failed:
-        """Outcome of a call whose answer is a file that was stored, completely or in part."""
+        """Return the outcome of a call whose answer is a file that was stored, completely or in part."""
         answer = self._read(reply, html=False)
         delivery = Delivery(attempts=1, status=answer.status, rates=answer.rates or None, lifetime_s=0.0)
         return await download.finish(reply.body, delivery)
@@ -321,7 +321,7 @@ class HttpExecutor:
         return _shown(self._selector.mask(request, binding.security, call.principal))
 
     async def close(self) -> None:
-        """Closes every connection."""
+        """Close every connection."""
         await self._selector.close()
         await self._dialer.close()
 
@@ -350,7 +350,7 @@ class HttpExecutor:
             and is_binary(answer.body, answer.content_type)
         ):
             outcome = replace(outcome, delivery=replace(delivery, files=True))
-        # Looked for in C: most answers hold nothing that could say no.
+        # Searched in C: most answers contain nothing that could be a rejection.
         if isinstance(outcome, Success) and isinstance(outcome.data, dict) and False in outcome.data.values():
             rejection = rejection_in(call.tool, outcome.data)
             if rejection is not None:
@@ -398,7 +398,7 @@ def _named_files(binding: HttpBinding, call: Call) -> JsonObject:
 
 
 def _redirected(outcome: Success | Failed, hops: int, *, harmless: bool) -> Success | Failed:
-    """Outcome of a call that was redirected: its first request was sent, whatever became of the last."""
+    """Return the outcome of a redirected call: its first request was sent, even if the last one failed."""
     delivery = replace(outcome.delivery, unsent=False, attempts=hops + 1)
     if isinstance(outcome, Failed) and not harmless and delivery.status is None:
         return _unknown("the redirect that was its answer could not be followed", delivery)
@@ -418,7 +418,7 @@ def _failed(code: ErrorCode, message: str, suggestion: str, delivery: Delivery =
 
 
 def _unreached(cause: UnsentError | None, target: Target) -> Failed:
-    """Outcome of a call that was sent to none of its addresses; `cause` is the error of the last one."""
+    """Return the outcome of a call that was sent to none of its addresses; `cause` is the error of the last one."""
     if isinstance(cause, ProxyError):
         code: ErrorCode = "upstream_timeout" if cause.late else cause.code
         advice = "try again later" if cause.late else "tell the operator of the gateway"
@@ -435,7 +435,7 @@ def _unreached(cause: UnsentError | None, target: Target) -> Failed:
 
 
 def _unanswered(error: Exception, target: Target, *, harmless: bool) -> Failed:
-    """Outcome of a call that was sent, or begun to be, and has no answer that can be read."""
+    """Return the outcome of a call that was sent, at least in part, and has no readable answer."""
     place, broken = f"{target.host}:{target.port}", Delivery(attempts=1, broken=True)
     match error:
         case UndecodableError(reason=reason):

@@ -1,4 +1,4 @@
-"""Text of HTML, without markup, scripts and styles: a scanner that looks at each byte once, whatever the page holds, and builds no tree."""
+"""Text of HTML, without markup, scripts and styles: a scanner reads each byte once, for any page, and builds no tree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TITLE_TEXT = re.compile(r"[^<]{0,1000}")
 
 
 def text_of_html(page: str) -> str:
-    """The text of a page: its title first, blocks on lines of their own, items of lists with a dash, cells of tables side by side."""
+    """Return the text of a page: its title first, blocks on separate lines, items of lists with a dash, cells of tables side by side."""
     return _Scanner(page).text()
 
 
@@ -36,7 +36,7 @@ class _Scanner:
         self._page = page
         self._pieces: list[str] = []
         self._heads = 1
-        self._quotes = _MAX_FAULTS  # how many tags may still have quotes that do not end
+        self._quotes = _MAX_FAULTS  # maximum tags with unclosed quotes
 
     def text(self) -> str:
         page, pieces = self._page, self._pieces
@@ -85,7 +85,7 @@ class _Scanner:
         return end
 
     def _end_of_tag(self, at: int) -> int:
-        """The end of a tag whose name ends at a place. What stands behind a tag that never ends is no text."""
+        """Return the end of a tag whose name ends at a place. Content after an unclosed tag is not text."""
         if self._quotes:
             if (rest := _REST.match(self._page, at)) is not None:
                 return rest.end()
@@ -93,7 +93,7 @@ class _Scanner:
         return self._behind(">", at)
 
     def _behind_head(self, at: int) -> int:
-        """The end of a head: its own end tag, or the body's beginning, which pages may leave it to."""
+        """Return the end of a head: its own end tag, or the beginning of the body, because pages may omit the end tag."""
         page = self._page
         found = _HEAD_END.search(page, at)
         end = at if found is None else found.start()

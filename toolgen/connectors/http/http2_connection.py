@@ -39,9 +39,9 @@ __all__ = ["Http2Connection", "RefusedStreamError"]
 
 _MAX_WINDOW = 2**31 - 1
 _LAST_STREAM = 2**30
-_ACKNOWLEDGED = 1 << 20  # bytes of all bodies, after which their server is given them back
+_ACKNOWLEDGED = 1 << 20  # received bytes of all bodies after which the server's window is extended
 _MAX_CONTINUATIONS = 64
-_MAX_UNREAD = 1 << 20  # bytes that a server may leave unread while it asks for acknowledgements
+_MAX_UNREAD = 1 << 20  # maximum bytes that a server may leave unread while it requests acknowledgements
 _BODILESS = frozenset({204, 304})
 
 
@@ -62,7 +62,7 @@ class Http2Connection(asyncio.Protocol):
         self._headers = HeaderReader()
         self._streams: dict[int, Stream] = {}
         self._next = 1
-        self._most = _LAST_STREAM  # requests at a time
+        self._most = _LAST_STREAM  # maximum concurrent requests
         self._window = self._initial_window = 65_535
         self._unacknowledged = 0
         self._block: bytearray | None = None  # an incomplete header block
@@ -75,13 +75,13 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """True if the connection takes requests, now or once others have ended."""
+        """Return True if the connection accepts requests, now or after others have ended."""
         transport = self._transport
         return transport is not None and not transport.is_closing() and not self._draining and self._next < _LAST_STREAM
 
     @property
     def usable(self) -> bool:
-        """True if a request can be sent now."""
+        """Return True if a request can be sent now."""
         return (
             self.is_open
             and len(self._streams) < self._most
@@ -90,7 +90,7 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def busy(self) -> bool:
-        """True if a request is in flight."""
+        """Return True if a request is in flight."""
         return bool(self._streams)
 
     async def exchange(self, block: bytes, body: bytes | AsyncIterator[bytes], reading: Reading) -> RawResponse:
@@ -128,7 +128,7 @@ class Http2Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # One request.
+    # Handling of one request
 
     def _opened(self, until: float) -> Stream:
         now = self._loop.time()
@@ -138,16 +138,16 @@ class Http2Connection(asyncio.Protocol):
         return stream
 
     def _look(self, stream: Stream) -> None:
-        """Look whether the time of an answer is over. What arrives only moves the limit on."""
+        """Check if the time of an answer is over. Arriving data only moves the limit."""
         now = self._loop.time()
         if stream.waits:
-            stream.heard = now  # it is the gateway that keeps the server waiting
+            stream.heard = now  # it is the gateway that makes the server wait
         due = min(stream.heard + self._read_s, stream.until)
         if now < due:
             stream.timer = self._loop.call_at(due, self._look, stream)
             return
         if self._heard <= stream.opened:
-            self._draining = True  # nothing at all has come since: the connection may be dead
+            self._draining = True  # no data has arrived since: the connection may be dead
         stream.fail(TimedOutError())
 
     def _finish(self, stream: Stream) -> None:
@@ -176,7 +176,7 @@ class Http2Connection(asyncio.Protocol):
     def _look_idle(self) -> None:
         self._idle_timer = None
         if self._streams:
-            return  # the end of the last of them looks again
+            return  # the end of the last request checks again
         left = self._heard + MAX_IDLE_S - self._loop.time()
         if left <= 0:
             self._retire()
@@ -241,12 +241,12 @@ class Http2Connection(asyncio.Protocol):
         return True
 
     async def _news(self, stream: Stream) -> None:
-        """Wait until something comes of an answer, or it ends."""
+        """Wait for new data of an answer, or its end."""
         stream.waiter = self._loop.create_future()
         await stream.waiter
 
     async def _placed(self, stream: Stream, reading: Reading) -> bool:
-        """Wait until a long body may be read; meanwhile the window of its stream holds up the server."""
+        """Wait until a long body may be read; meanwhile the window of its stream stops the server."""
         stream.waits = True
         try:
             async with asyncio.timeout_at(reading.until if reading.until < math.inf else None):
@@ -287,7 +287,7 @@ class Http2Connection(asyncio.Protocol):
         self._write(frame(Kind.DATA, Flag.END_STREAM if ends else 0, stream.identifier, data))
 
     async def _send(self, stream: Stream, parts: AsyncIterator[bytes]) -> None:
-        """Send a body as its server takes it, until the server has answered or the request has ended."""
+        """Send a body at the server's speed, until the server has answered or the request has ended."""
         try:
             async for part in parts:
                 at = 0

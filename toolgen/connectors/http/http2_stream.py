@@ -57,8 +57,8 @@ class Stream:
 
     def __init__(self, identifier: int, window: int, now: float, until: float) -> None:
         self.identifier = identifier
-        self.window = window  # bytes that the server takes
-        self.room = STREAM_WINDOW  # bytes that it may send
+        self.window = window  # bytes that the server accepts
+        self.room = STREAM_WINDOW  # bytes that the server may send
         self.received = 0
         self.opened = self.heard = now
         self.until = until
@@ -77,7 +77,7 @@ class Stream:
         self.wake()
 
     def wake(self) -> None:
-        """Wake what waits for news of the stream."""
+        """Wake waiters for news of the stream."""
         for waiter in (self.waiter, self.sendable):
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)

@@ -1,4 +1,4 @@
-"""Answers that are one item after the other: JSON values by lines, and Server-Sent Events. An agent is given the list of the items."""
+"""Answers with one item after another: JSON values by lines, and Server-Sent Events. Agents get the list of the items."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 __all__ = ["EVENTS", "LISTED", "MAX_ITEMS", "Item", "items_of"]
 
 MAX_ITEMS = 10_000
-"""How many items of one answer are given."""
+"""Maximum number of items of one answer."""
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 _SEQUENCES = frozenset({"application/json-seq", "application/geo+json-seq"})
@@ -19,13 +19,13 @@ LISTED = _LINES | _SEQUENCES | {EVENTS}
 """Media types of such answers."""
 
 Item = tuple[bytes, str]
-"""The bytes of an item, and the name of its event; "" where it has none."""
+"""Bytes of an item, and the name of its event; "" if there is none."""
 
 
 def items_of(media_type: str, body: bytes, *, cut: bool) -> tuple[Sequence[Item], bool] | None:
-    """The items of a body, and whether there are more of them; None for a media type that has none.
+    """Return the items of a body, and whether there are more; None for a media type without items.
 
-    `cut`: the body goes on, so its last item is left out where nothing says that it is whole. `media_type` is in lower case, without
+    `cut`: the body continues, so its last item is left out unless it is known to be complete. `media_type` is in lower case, without
     parameters.
     """
     if media_type == EVENTS:
@@ -52,7 +52,7 @@ def _records(parts: Sequence[bytes], *, cut: bool) -> Iterator[Item]:
 
 
 def _events(body: bytes, *, cut: bool) -> Iterator[Item]:
-    """Data and name of each event (WHATWG HTML, section 9.2.6). One without its empty line is given where the body ended with it."""
+    """Yield data and name of each event (WHATWG HTML, section 9.2.6). An event without its empty line counts if the body ended with it."""
     lines = _LINE.split(body.removeprefix(b"\xef\xbb\xbf"))
     data: list[bytes] = []
     name = ""

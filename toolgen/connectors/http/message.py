@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 ACCEPTED = "gzip, deflate"
-"""What is asked for: the codings that the standard library undoes piece by piece without ever holding more than the cap."""
+"""Requested content codings: those that the standard library decodes in parts without exceeding the limit."""
 
 BEGINNING = 65_536
-"""How many bytes are kept of a body that went on beyond its cap."""
+"""Number of bytes that are kept of a body beyond its limit."""
 
 PORTION = 262_144
-"""How many bytes are held at once of a body that is taken in parts."""
+"""Maximum number of buffered bytes of a body that is read in parts."""
 
 _GZIP, _ZLIB, _RAW = 31, 15, -15
 _MAX_MEMBERS = 1000
@@ -92,7 +92,7 @@ class BodyReader:
         self.full = False
 
     def feed(self, data: bytes) -> None:
-        """Takes the next piece. What is beyond the cap is neither kept nor inflated. Raises `UndecodableError`."""
+        """Add the next part. Data beyond the limit is neither stored nor decoded. Raises `UndecodableError`."""
         if not self._coding:
             self._keep(data)
             return
@@ -106,7 +106,7 @@ class BodyReader:
 
     @property
     def paused(self) -> bool:
-        """True if more data than one portion is buffered or still encoded."""
+        """Return True if more data than one portion is buffered or still encoded."""
         return self._portion is not None and (self._held > self._portion or self._left is not None)
 
     def stream(self, limit: int) -> None:
@@ -115,7 +115,7 @@ class BodyReader:
         self._portion = PORTION
 
     def collect(self) -> None:
-        """From now on the body is read whole, as without a portion. Raises `UndecodableError`."""
+        """Read the body as a whole from now on, like without a portion. Raises `UndecodableError`."""
         self._portion = None
         if self.size > self._limit:
             self.full = True
@@ -140,7 +140,7 @@ class BodyReader:
         return fresh
 
     def so_far(self) -> bytes:
-        """All that was kept of a body of which nothing more is read."""
+        """Return everything that was stored of a body that is not read further."""
         return b"".join(self._pieces)
 
     def end(self) -> bytes:
@@ -148,7 +148,7 @@ class BodyReader:
 
         Raises `UndecodableError` if the body ends within its coding.
         """
-        # An empty body has no coding to be in the middle of, whatever its header says.
+        # An empty body has no content coding, for any header.
         if self._inflate is not None and self._read and not self._inflate.eof and not self.full:
             raise UndecodableError("ends in the middle of its content coding")
         body = b"".join(self._pieces)
@@ -188,7 +188,7 @@ class BodyReader:
             more = len(piece) == room and not inflate.eof  # it may return more than requested
 
     def _next_member(self) -> zlib._Decompress:
-        """gzip may be several files behind each other (RFC 1952, section 2.2)."""
+        """Continue with the next gzip member: there may be several (RFC 1952, section 2.2)."""
         self._members += 1
         if self._coding != "gzip" or self._members > _MAX_MEMBERS:
             raise UndecodableError("goes on behind the end of its content coding")

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _DELIMITERS: Mapping[str, str] = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
-# With allowReserved these stay as they are. Not among them: & ; # + (they can end a value or become a space) and ' (never needed).
+# Characters that allowReserved leaves as they are, except & ; # + (which can end a value or become a space) and ' (never needed).
 _RESERVED = ":/?[]@!$()*,="
 _PATH_RESERVED = ":@!$&()*+,="
 _MAX_DEPTH = 20
@@ -44,13 +44,13 @@ _UNENCODABLE = re.compile(r"[\ud800-\udfff]")
 
 
 class UnbindableError(ToolgenError):
-    """Arguments that cannot become the request they are for; nothing was sent."""
+    """Arguments that cannot become the request that they are for; nothing was sent."""
 
     code: ErrorCode = "validation"
 
 
 def percent(text: str, *, keep: str = "") -> str:
-    """Percent-encodes everything but unreserved characters (RFC 3986, section 2.3) and `keep`."""
+    """Percent-encode everything except unreserved characters (RFC 3986, section 2.3) and `keep`."""
     if _UNRESERVED.match(text):
         return text
     if _UNENCODABLE.search(text):
@@ -66,7 +66,7 @@ def reserved(text: str, *, keep: str = _RESERVED) -> str:
 
 
 def encode_json(value: Json) -> bytes:
-    """Compact JSON that keeps every integer exact. Raises `UnbindableError` for NaN and infinities, which JSON has no form for."""
+    """Return compact JSON that keeps every integer exact. Raises `UnbindableError` for NaN and infinities, which have no JSON form."""
     try:
         raw = file_json(value, _plain)
         if b"null" in raw:  # msgspec writes NaN as null; Python's own writer refuses it
@@ -91,7 +91,7 @@ def _plain(value: object) -> object:
 
 
 def scalar(value: Json) -> str:
-    """A primitive as text: booleans as `true`, numbers as JSON writes them. Anything nested is JSON text, which no style defines."""
+    """Return a primitive as text: `true` for booleans, the JSON form for numbers. Nested values are JSON text, which no style defines."""
     match value:
         case str():
             return value
@@ -106,7 +106,7 @@ def scalar(value: Json) -> str:
 
 
 def _item(value: Json) -> str:
-    """An item of a list as text. No style has a form for null, and the text `null` would be another item."""
+    """Return an item of a list as text. No style has a form for null, and the text `null` would be another item."""
     if value is None:
         raise UnbindableError("a list holds null, for which there is no form outside of JSON: leave it out")
     return scalar(value)
@@ -117,7 +117,8 @@ def _list(value: Json) -> Sequence[Json] | None:
 
 
 def _members(value: Mapping[str, Json]) -> list[tuple[str, Json]]:
-    """An undefined member is not sent (RFC 6570, section 2.3); null is the only way JSON has to say undefined."""
+    """Return the members that are sent: an undefined one is not (RFC 6570, section 2.3), and null is JSON's only way to express
+    undefined."""
     return [(name, item) for name, item in value.items() if item is not None]
 
 
@@ -128,7 +129,7 @@ def _texts(value: Json) -> list[str]:
 
 
 def joined(value: Json, styles: Sequence[str]) -> Json:
-    """The arrays within an array as the texts that their own collectionFormat makes of them (2.0, Items Object)."""
+    """Return the arrays within an array as texts by their own collectionFormat (2.0, Items Object)."""
     if not styles or (items := _list(value)) is None:
         return value
     return [_joined(item, styles) for item in items]
@@ -145,13 +146,13 @@ def _joined(item: Json, styles: Sequence[str]) -> Json:
 
 
 def undivided(value: Json, delimiter: str) -> None:
-    """Raises `UnbindableError` when a part of an array or object holds what divides the parts: it would arrive as another value."""
+    """Raise `UnbindableError` if a part of an array or object contains the delimiter of the parts: it would arrive as another value."""
     if any(delimiter in text for text in _texts(value)):
         raise UnbindableError(f"a part of an argument holds {delimiter!r}, which divides its parts")
 
 
 def simple(value: Json, explode: bool, encode: Callable[[str], str], delimiter: str = ",") -> str:
-    """`a,b` for arrays; `R,100,G,200` or, exploded, `R=100,G=200` for objects. 2.0 has other delimiters for arrays."""
+    """Return `a,b` for arrays; `R,100,G,200` or, exploded, `R=100,G=200` for objects. 2.0 has other delimiters for arrays."""
     if isinstance(value, (list, tuple)):
         return delimiter.join(encode(_item(item)) for item in value)
     if isinstance(value, Mapping):
@@ -161,7 +162,7 @@ def simple(value: Json, explode: bool, encode: Callable[[str], str], delimiter: 
 
 
 def template(parameter: HttpParameter, value: Json) -> str:
-    """A value in the path: simple, label or matrix."""
+    """Return a value in the path: simple, label or matrix."""
     encode = _path_reserved if parameter.allow_reserved else percent
     match parameter.style:
         case "label":
@@ -202,7 +203,7 @@ def undefined(value: Json) -> bool:
 
 
 def header_text(parameter: HttpParameter, value: Json) -> str:
-    """A value in a header, where nothing is encoded; empty where there is nothing to send."""
+    """Return a value in a header, where nothing is encoded; empty if there is nothing to send."""
     delimiter = unquote(_DELIMITERS.get(parameter.style, ","))
     for divider in (delimiter, "=") if parameter.explode and isinstance(value, Mapping) else (delimiter,):
         undivided(value, divider)
@@ -212,7 +213,7 @@ def header_text(parameter: HttpParameter, value: Json) -> str:
 
 
 def cookie_pairs(parameter: HttpParameter, value: Json) -> list[str]:
-    """`style: cookie` (3.2): nothing is encoded, so every part must be a cookie's already (RFC 6265, section 4.1.1)."""
+    """Yield pairs of `style: cookie` (3.2): nothing is encoded, so every part must be valid in a cookie (RFC 6265, section 4.1.1)."""
 
     def plain(text: str) -> str:
         if _COOKIE_UNSAFE.search(text):
@@ -225,7 +226,7 @@ def cookie_pairs(parameter: HttpParameter, value: Json) -> list[str]:
 
 
 def query_pairs(parameter: HttpParameter, value: Json) -> list[str]:
-    """Encoded `name=value` pairs in the query or, joined otherwise, in the Cookie header. An empty array or object sends nothing."""
+    """Yield encoded `name=value` pairs of the query or, joined otherwise, of the Cookie header. An empty array or object sends nothing."""
     encode = reserved if parameter.allow_reserved else percent
     return _pairs(percent(parameter.name), value, parameter.style, parameter.explode, encode)
 
@@ -247,15 +248,18 @@ def _pairs(name: str, value: Json, style: str, explode: bool, encode: Callable[[
     if delimiter is None:
         raise UnbindableError(f"the style {style!r} does not exist in a query")
     flat = _texts(value)
-    if style != "form":  # whose comma is told from a value's by its encoding; the others are encoded as in a value
+    if (
+        style != "form"
+    ):  # the comma is distinguished from a value's by its encoding; other delimiters are encoded as in a value
         undivided(value, unquote(delimiter))
     return [f"{name}={delimiter.join(encode(text) for text in flat)}"]
 
 
 def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> list[str]:
-    """`color[R]=100`. What is deeper, or an array, the standard leaves open; it is sent as Stripe, PHP, Rails and qs read it.
+    """Yield pairs like `color[R]=100`. The standard leaves deeper values and arrays open; they are sent as Stripe, PHP, Rails and qs read
+    them.
 
-    `a[]=1&a[]=2` and `a[0][b]=1`: a name that is only repeated loses all but its last value there, or is no list when there is one.
+    These are `a[]=1&a[]=2` and `a[0][b]=1`: there, a plain repeated name keeps only its last value, and a single one is not a list.
     """
     if depth > _MAX_DEPTH:
         raise UnbindableError(
@@ -283,7 +287,7 @@ def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> l
 
 
 def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]]:
-    """The parts of one multipart property that has a style (3.1.1, section 4.8.15.1.2): names and texts, as they are."""
+    """Yield the parts of one multipart property that has a style (3.1.1, section 4.8.15.1.2): names and texts, unencoded."""
     value = joined(value, part.nested)
     style = part.style or "form"
     explode = part.explode if part.explode is not None else style == "form"
@@ -294,7 +298,8 @@ def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]
 
 
 def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list[str]:
-    """application/x-www-form-urlencoded, property by property (3.1.1, section 4.8.15): a space is `+`, an object without a style JSON."""
+    """Yield pairs of application/x-www-form-urlencoded, property by property (3.1.1, section 4.8.15): a space is `+`, an object without a
+    style is JSON."""
     pairs: list[str] = []
     for name, item in value.items():
         if item is None:
@@ -315,7 +320,7 @@ def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list
 
 
 def content(media_type: str, value: Json, parts: Mapping[str, HttpPart]) -> str:
-    """A parameter that has `content`, as its media type writes it: JSON, a form, or else the text that it is."""
+    """Return a parameter with `content` in its media type: JSON, a form, or otherwise plain text."""
     if JSON.match(media_type):
         return encode_json(value).decode()
     plain = media_type.partition(";")[0].strip().lower()
@@ -325,7 +330,7 @@ def content(media_type: str, value: Json, parts: Mapping[str, HttpPart]) -> str:
 
 
 def form_text(text: str) -> str:
-    """Return a name or a value as a form has it: a space is `+`. Raises `UnbindableError` for a lone surrogate."""
+    """Return a name or a value in a form: a space is `+`. Raises `UnbindableError` for a lone surrogate."""
     if _UNENCODABLE.search(text):
         raise UnbindableError("an argument holds a lone surrogate, which is not Unicode text")
     return quote_plus(text)

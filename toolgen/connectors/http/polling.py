@@ -47,7 +47,7 @@ __all__ = ["PollingExecutor", "reader_for"]
 
 _RETRY_AFTER = "retry-after"
 _MAX_MISSES = 5
-"""How many questions in a row may fail for the moment before nobody asks any more."""
+"""Maximum number of consecutive temporary failures of status requests."""
 _CALLED_OFF_S = 3.0
 _TOLD = frozenset({"egress_refused", "upstream_timeout", "paused", "expired"})
 _READ_ON = "find out what became of the operation before trying again"
@@ -56,7 +56,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _HeaderReader:
-    """Reads answers as ever, and keeps of their headers those that polling needs."""
+    """Reader of answers that also keeps the headers that polling needs."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
@@ -130,7 +130,7 @@ class PollingExecutor:
         return self._inner.health() if isinstance(self._inner, Monitored) else ()
 
     async def close(self) -> None:
-        """Waits for no operation that is being called off, and closes the inner one."""
+        """Close the inner executor, without waiting for operations that are being cancelled."""
         for task in self._ending:
             task.cancel()
         await asyncio.gather(*self._ending, return_exceptions=True)
@@ -274,7 +274,7 @@ class _Following:
     def _broken(
         self, followed: _PolledOperation, why: str, *, code: ErrorCode = "upstream_error", cause: Error | None = None
     ) -> Failed:
-        """Outcome of a call whose operation has begun and whose end is unknown."""
+        """Return the outcome of a call whose operation has begun and whose end is unknown."""
         if self._call.tool.effect is Effect.READ:
             kept = cause.code if cause is not None and cause.code in _TOLD else code
             rule = cause.rule if cause is not None and kept == cause.code else ""
@@ -290,7 +290,7 @@ class _Following:
         return Failed(error=error, delivery=self._delivery(followed, Delivery(broken=True)))
 
     def _delivery(self, followed: _PolledOperation, last: Delivery) -> Delivery:
-        """Delivery of the whole call: the number of requests, and the last answer."""
+        """Return the delivery of the whole call: the number of requests, and the last answer."""
         first = followed.first.delivery
         return msgspec.structs.replace(
             last, attempts=followed.requests, retried=first.retried, unsent=False, headers=None, location=""
@@ -305,7 +305,7 @@ class _Following:
             followed.wait_s = (retry_after(asked, self._clock.now()) or 0.0) if asked else 0.0
 
     def _pause(self, followed: _PolledOperation) -> float:
-        """Never shorter than the interval, and never longer than the longest, whatever the service asks for."""
+        """Return the pause: at least the interval, and at most the maximum, for any wish of the service."""
         return max(self._poll.interval_s, min(followed.wait_s, self._poll.longest_interval_s))
 
     def _tell(self, followed: _PolledOperation) -> None:
@@ -333,7 +333,9 @@ class _Following:
         followed.requests += 1 if isinstance(answer, Refused) else answer.delivery.attempts or 1
         self._hear(followed, answer)
         if isinstance(answer, Failed) and answer.error.code == "rejected":
-            return Success(data=answer.data, delivery=answer.delivery)  # its words for no are its status's
+            return Success(
+                data=answer.data, delivery=answer.delivery
+            )  # Keys of an error response are not those of a status
         return answer
 
     def _request(self, method: str, url: str) -> Call:
@@ -364,7 +366,7 @@ class _Following:
         return msgspec.structs.replace(call, tool=tool, arguments={}, idempotency_key="", line=None, withheld=withheld)
 
     async def _call_off(self, followed: _PolledOperation, ending: set[asyncio.Task[None]]) -> None:
-        """Asks the service to end the operation. The call is over whatever it answers, so that is waited for a moment only."""
+        """Ask the service to end the operation. The call is over in any case, so the answer is awaited only for a moment."""
         place, url = self._poll.cancel_url, followed.url
         if place is not None:
             found = (leads(self._poll, place, self._asked, answer) for answer in (followed.latest, followed.first))
@@ -391,7 +393,7 @@ async def _withheld(call: Call, _: Call) -> Error | None:
 
 
 def _bare(outcome: Success | Failed) -> Success | Failed:
-    """An outcome without the headers that only polling needs."""
+    """Return an outcome without the headers that only polling needs."""
     if outcome.delivery.headers is None:
         return outcome
     return msgspec.structs.replace(outcome, delivery=msgspec.structs.replace(outcome.delivery, headers=None))

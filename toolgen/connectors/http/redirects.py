@@ -1,4 +1,4 @@
-"""Redirects (RFC 9110, section 15.4) that may be followed: within one origin, and as another request of the same kind."""
+"""Permitted redirects (RFC 9110, section 15.4): within one origin, and with another request of the same kind."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def moved(request: HttpRequest, status: int, location: str, secret_names: Collection[str]) -> HttpRequest | None:
-    """The request that a redirect asks for, without credentials; None where it is not one to follow.
+    """Return the request of a redirect, without credentials; None if it must not be followed.
 
-    `request` is the one that was sent, before it was signed. 301, 302 and 303 are followed for reads alone: elsewhere they would make
-    another request of it. A place on another origin is never one to follow, so no credential crosses to one. What a server repeated
-    of a credential in the query is left out, because the next request is signed again.
+    `request` is the one that was sent, before it was signed. 301, 302 and 303 are only followed for reads: others would become another
+    request. A redirect to another origin is never followed, so no credential is sent there. Repeated credentials in the query are removed,
+    because the next request is signed again.
     """
     if status not in _ANY_METHOD and not (status in _SAFE_ONLY and request.method in _SAFE):
         return None
@@ -35,9 +35,9 @@ def moved(request: HttpRequest, status: int, location: str, secret_names: Collec
 def resolved(
     base: str, location: str, secret_names: Collection[str], origins: Collection[tuple[str, str, int]] = ()
 ) -> str | None:
-    """The URL that a service names in its answer to a request for `base`; None where it is none to ask for.
+    """Return the URL in a service's answer to a request for `base`; None if it must not be requested.
 
-    It is on the same origin, or one of `origins`, and holds no user name. What its query repeats under one of the secret names is left out.
+    It is on the same origin, or one of `origins`, and has no user name. Parameters of its query with one of the secret names are removed.
     """
     if (
         not location
@@ -63,7 +63,7 @@ def resolved(
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """RFC 6454, section 4. Raises `ValueError` and `KeyError` for what has none."""
+    """Return the origin of a URL (RFC 6454, section 4). Raises `ValueError` and `KeyError` if it has none."""
     parts = urlsplit(url)
     if not parts.hostname:
         raise ValueError("no host")

@@ -12,8 +12,8 @@ __all__ = ["BodyListener", "BrokenError", "ProxyError", "RawResponse", "Sink", "
 
 
 class UnsentError(Exception):
-    """No connection was made, so nothing was sent. `reason` is the system's word for it; `late` says that it was not refused but slow,
-    `distrusted` that the server's certificate was not accepted. `code` is that of the call that fails for it."""
+    """Raised if no connection was made, so nothing was sent. `reason` is the system's message; `late`: it timed out, `distrusted`: the
+    server's certificate was not accepted. `code` is that of the call that fails."""
 
     def __init__(
         self, reason: str, *, late: bool = False, distrusted: bool = False, code: ErrorCode = "upstream_unavailable"
@@ -30,15 +30,15 @@ class ProxyError(UnsentError):
 
 
 class BrokenError(Exception):
-    """The connection ended, or what came is no answer, before there was a whole one. The request may have been carried out."""
+    """Raised if the connection ended, or invalid data arrived, before a complete answer. The request may have been executed."""
 
 
 class TimedOutError(Exception):
-    """Nothing came for too long, or not the whole of it in time. The request may have been carried out."""
+    """Raised if no data arrived for too long, or the answer was not complete in time. The request may have been executed."""
 
 
 class RawResponse(Unprinted, frozen=True, kw_only=True):
-    """An answer. Of a header that came more than once the first counts; names are in lower case. `truncated`: the body goes on."""
+    """Raw answer. Of a repeated header the first value counts; names are in lower case. `truncated`: the body continues."""
 
     status: int
     headers: dict[str, str]
@@ -47,28 +47,28 @@ class RawResponse(Unprinted, frozen=True, kw_only=True):
 
 
 class BodyListener(Protocol):
-    """Hears a body while it is read, for answers that may be whole before their body ends."""
+    """Listener for a body while it is read, for answers that may be complete before their body ends."""
 
     def wants(self, headers: Mapping[str, str]) -> bool:
         """Return True if the listener wants the body of a response with these headers."""
 
     def enough(self, data: bytes) -> bool:
-        """Is given the next bytes; whether nothing further is wanted."""
+        """Receive the next bytes; returns True if no more are needed."""
 
 
 class Sink(Protocol):
-    """Takes the body of an answer in parts, where it is a long file.
+    """Receiver of the body of an answer in parts, if it is a long file.
 
     A protocol, because its implementation, a download, imports the HTTP client.
     """
 
     @property
     def after(self) -> int:
-        """From how many bytes on a body is long."""
+        """Return the size from which a body is long."""
 
     @property
     def most(self) -> int:
-        """The most bytes that are taken."""
+        """Return the maximum size."""
 
     def wants(self, status: int, headers: Mapping[str, str]) -> bool:
         """Return True if the response with this head may be a file."""
@@ -77,4 +77,4 @@ class Sink(Protocol):
         """Return True if the sink takes the body, judged by its first bytes. They are passed to `write` again."""
 
     async def write(self, data: bytes) -> bool:
-        """Takes the next bytes; whether more are wanted."""
+        """Receive the next bytes; returns True if more are wanted."""

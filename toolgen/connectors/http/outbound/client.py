@@ -1,4 +1,4 @@
-"""Sends requests that are no tool calls: for tokens, key sets, secrets. What it takes is loaded with the first of them."""
+"""Sender of requests that are no tool calls: for tokens, key sets, secrets. Its dependencies are loaded on first use."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["ask"]
 
 
 async def ask(asked: OutboundRequest, via: Via) -> OutboundResponse:
-    """Sends one request, once. Raises `OutboundError`.
+    """Send one request, once. Raises `OutboundError`.
 
-    A connection of its own each time: these are minutes apart, and what was allowed once need not be allowed any more.
+    Each request has a new connection: they are minutes apart, and an earlier permission may have ended.
     """
-    exchange = await asyncio.to_thread(_exchange)  # loading it takes a quarter of a second, and holds up no call
+    exchange = await asyncio.to_thread(_exchange)  # loading takes a quarter of a second, and must not delay calls
     return await exchange(asked, via)
 
 

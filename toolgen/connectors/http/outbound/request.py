@@ -1,4 +1,4 @@
-"""A request that is no tool call, to a token endpoint or a Vault: what is asked, by whose leave, and what came back."""
+"""Requests that are no tool calls, such as those to a token endpoint or a Vault: the request, its route and its response."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _TOTAL_S = 10.0
 
 
 class OutboundError(Exception):
-    """There is no answer. The text is for a person and never holds what was sent or said."""
+    """Error without an answer. The text is for a person and never contains data that was sent or received."""
 
 
 class RefusedError(OutboundError):
-    """There is no answer because nothing was sent: the policy does not open this place."""
+    """Error because nothing was sent: the policy does not open this place."""
 
 
 class UnreachableError(OutboundError):
-    """There is no answer because nobody gave one: no connection, no time, no name. Who answered something else was reached."""
+    """Error because there was no answer: no connection, a timeout, no name. A server with another answer was reached."""
 
 
 class TlsMaterial(Unprinted, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class TlsMaterial(Unprinted, frozen=True, kw_only=True):
 
 
 class Via(Struct, frozen=True, kw_only=True):
-    """Route to a place: whose verdict is asked (None: on behalf of the operator), as what, and how TLS is made."""
+    """Route to a place: the policy that decides (None: on behalf of the operator), the source, and the TLS settings."""
 
     permit: Permit | None = None
     destination: Destination = field(default_factory=lambda: Destination(host="", port=0))
@@ -57,7 +57,7 @@ class Via(Struct, frozen=True, kw_only=True):
 
 
 class OutboundRequest(Unprinted, frozen=True, kw_only=True):
-    """A request; its headers and body may hold secrets. Without `reads` the body of the answer is left alone: its status is all."""
+    """Request; its headers and body may contain secrets. Without `reads` only the status of the answer is read."""
 
     method: str
     url: str
@@ -70,7 +70,7 @@ class OutboundRequest(Unprinted, frozen=True, kw_only=True):
 
 
 class OutboundResponse(Unprinted, frozen=True, kw_only=True):
-    """An answer, whole."""
+    """Complete answer."""
 
     status: int
     content_type: str

@@ -1,4 +1,4 @@
-"""TLS of requests that are no tool calls: the authorities that are believed, and the certificate that is shown."""
+"""TLS of requests that are no tool calls: trusted authorities, and the client certificate."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def context_of(tls: TlsMaterial) -> ssl.SSLContext:
 
 
 def _show(context: ssl.SSLContext, tls: TlsMaterial) -> None:
-    """OpenSSL takes these from files alone: where that can be, from one that is in memory and has no name."""
+    """Load the certificate from a file, because OpenSSL accepts only files: if possible an anonymous one in memory."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("certificate", os.MFD_CLOEXEC), "wb") as file:
             _load(context, tls, file, f"/proc/self/fd/{file.fileno()}")
     else:
-        with tempfile.NamedTemporaryFile() as file:  # for its owner alone, and gone at once
+        with tempfile.NamedTemporaryFile() as file:  # readable only by its owner, and deleted at once
             _load(context, tls, file, file.name)
 
 
 def _load(context: ssl.SSLContext, tls: TlsMaterial, file: IO[bytes], name: str) -> None:
     file.write(f"{tls.key.strip()}\n{tls.certificate.strip()}\n".encode())
     file.flush()
-    context.load_cert_chain(name, password=lambda: "")  # nobody is there to be asked for one
+    context.load_cert_chain(name, password=lambda: "")  # nobody can be asked for a password

@@ -1,4 +1,4 @@
-"""Requests that are no tool calls, over httpx: every address is put to the policy as it is dialled, and nothing is followed."""
+"""Requests that are no tool calls, over httpx: the policy checks every address before it is dialled, and redirects are not followed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
             ) as client,
         ):
             request = client.build_request(asked.method, asked.url, headers=dict(asked.headers), content=asked.body)
-            # Nobody needs compression for so little, and nothing can be a bomb without it.
+            # Small answers need no compression, and without it there are no decompression bombs.
             request.headers["accept-encoding"] = "identity"
             response = await client.send(request, stream=True)
             try:
@@ -108,7 +108,8 @@ async def _body(response: httpx.Response) -> bytes:
 
 
 class _Transport(httpx.AsyncBaseTransport):
-    """httpx over a pool that connects only where the policy lets it; TLS still asks for the certificate of the name in the URL."""
+    """Transport of httpx over a pool that connects only where the policy permits; TLS still checks the certificate by the name in
+    the URL."""
 
     def __init__(self, via: Via) -> None:
         context = context_of(via.tls)
@@ -148,7 +149,7 @@ class _BodyStream(httpx.AsyncByteStream):
 
 
 class _Network(httpcore.AsyncNetworkBackend):
-    """Resolves a name, puts every address to the policy, and connects to one that was checked."""
+    """Network backend that resolves a name, checks every address with the policy, and connects to a checked one."""
 
     def __init__(self, via: Via) -> None:
         self._via = via

@@ -1,4 +1,5 @@
-"""Sends a few bytes to a place that the operator named: its address checked as every other, nothing followed, within a time."""
+"""Upload of a few bytes to a place that the operator configured: its address is checked like every other, redirects are not followed,
+within a time limit."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class UploadRequest(Struct, frozen=True, kw_only=True):
 async def upload(
     outgoing: UploadRequest, *, permit: Permit, clock: Clock, resolver: Resolver = system_resolver
 ) -> None:
-    """Returns once the other side said that it has it (any 2xx). Raises `OSError`, with a text that holds no secret."""
+    """Return after the other side confirmed the upload (any 2xx). Raises `OSError`, with a text without secrets."""
 
     def permitted(destination: Destination) -> Verdict:
         return permit(replace(destination, service="keys"))

@@ -56,7 +56,7 @@ _ELSEWHERE = (
     LazyCommand(
         "keys",
         "toolgen.cli.audit_keys",
-        "Make and list the keys that checkpoints of the log are signed with.",
+        "Make and list the keys that sign checkpoints of the log.",
         attribute="keys",
     ),
     LazyCommand("list", "toolgen.cli.audit_list", "List the most recent calls, newest last.", attribute="list_calls"),

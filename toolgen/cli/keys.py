@@ -186,7 +186,7 @@ command.add_command(
     LazyCommand(
         "rotate",
         "toolgen.cli.accounts",
-        "Encrypt the accounts of people with a new key: their data keys are wrapped again, for every gateway at once.",
+        "Encrypt the accounts of people with a new key: their data keys are wrapped again, for all gateways at once.",
         attribute="rotate",
     )
 )

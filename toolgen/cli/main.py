@@ -54,7 +54,7 @@ _COMMANDS = (
     LazyCommand(
         "demo",
         "toolgen.cli.demo.command",
-        "Play a small shop, its gateway and an agent that is not always well-behaved, on this machine alone.",
+        "Play a small shop, its gateway and an agent that is not always well-behaved, on this machine only.",
     ),
     LazyCommand(
         "diff",

@@ -1,6 +1,6 @@
 """Files of a log: the segment that a stream is written to, and the closed ones, in the order of their entries.
 
-During the compression of a closed segment, a complete file exists at every moment.
+A closed segment is compressed into a second file, so a complete one exists at every moment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Threads for functions that are not async: a limited number for each principal, none of which prevents the process from ending.
 
-Also the job of one call in another thread, and the return of its result to the gateway's loop.
+The result of a job in another thread is returned to the gateway's loop.
 """
 
 from __future__ import annotations

@@ -140,7 +140,8 @@ class HttpExecutor:
         )
 
     async def execute(self, call: Call) -> Success | Failed:
-        """Execute the call. Never raises for faults of the other system. A request that cannot be bound is Failed with the code `validation`.
+        """Execute the call. Never raises for faults of the other system. A request that cannot be bound is Failed with the code
+        `validation`.
 
         Raises `AuthorizationRequiredError` if the person has to link an account, and nothing was sent.
         """

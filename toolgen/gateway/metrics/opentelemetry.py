@@ -1,6 +1,6 @@
 """Spans of OpenTelemetry, named by its conventions for MCP; the extra `otel` installs only its API.
 
-The operator who starts the gateway configures their destination, as for any program: `opentelemetry-instrument toolgen serve`.
+Their destination is configured by the operator, as for any program: `opentelemetry-instrument toolgen serve`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Families: TypeAlias = Callable[[], Awaitable[Iterable[Family]]]
 
 
 class _Encodes(Protocol):
-    """OtlpEncoder of messages; a protocol, because its implementation takes the extra `otlp`."""
+    """Encoder of messages. A protocol, because its implementation takes the extra `otlp`."""
 
     def spans(self, ended: Sequence[EndedSpan]) -> bytes: ...
 

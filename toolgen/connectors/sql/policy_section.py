@@ -1,6 +1,7 @@
 """The `sql:` section of a policy: one source's scope, and the effect of redaction and `sensitive:` on its columns.
 
-The module is imported only for a policy with such a section: the SQL parser takes a quarter of the start time of a gateway without databases.
+The module is imported only for a policy with such a section: the SQL parser takes a quarter of the start time of a gateway without
+databases.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def test_an_entry_is_proven_to_somebody_who_has_nothing_but_the_key(
     code, text = run("audit", "verify", "proof.json", "--key", "them.pub")
     assert code == 0
     # the earliest checkpoint proves it: on a busy machine one may be due between the intent and the outcome
-    assert re.search(r"proven: entry 1 is one of the [12] of gateway-1", text)
+    assert re.search(r"proven: entry 1 is one of the [12] entries of gateway-1", text)
     proof = json.loads(Path("proof.json").read_text(encoding="utf-8"))
     proof["entry"]["principal"] = "eve"
     Path("proof.json").write_text(json.dumps(proof), encoding="utf-8")

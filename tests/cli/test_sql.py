@@ -80,7 +80,7 @@ def test_a_statement_can_be_judged_as_one_of_another_dialect(toolgen: Run) -> No
     assert "sql:function" in refused.out
     assert allowed.code == 0
     assert 'FROM "public"."customers"' in allowed.out
-    assert "judged as postgres" in allowed.err
+    assert "checked with the dialect postgres" in allowed.err
 
 
 def test_row_filters_ask_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run) -> None:

@@ -371,7 +371,7 @@ class PolicyReloader:
             return
         self._loaded, self._since = self._loaded + 1, self.runtime.clock.now()
         self._current.put(compiled_policy)
-        waits = "" if self._edit is None else ", narrowed by an edit whose new grants wait"
+        waits = "" if self._edit is None else ", narrowed by an edit; what the edit grants waits"
         if not same:
             _logger.warning("the policy %s is in force%s", policy.digest, waits)
             await self.note({"event": "policy", "policy_digest": policy.digest, "status": "ok"})

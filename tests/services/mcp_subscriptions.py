@@ -14,7 +14,10 @@ from typing import Any
 LOG, STYLE = Path(sys.argv[1]), sys.argv[2]
 CAPABILITIES = {"tools": {}, "resources": {"subscribe": True, "listChanged": True}, "prompts": {"listChanged": True}}
 RESOURCES = [{"uri": "far://notes", "name": "notes"}, {"uri": "far://other", "name": "other"}]
-SCHEMA = {"type": "object", "properties": {"uris": {"type": "array"}, "list": {"type": "string"}}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"uris": {"type": "array"}, "list": {"type": "string"}, "log": {"type": "string"}},
+}
 TOOLS = [{"name": "touch", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}}]
 SUBSCRIBED: set[str] = set()
 STREAMS: list[queue.Queue[dict[str, Any]]] = []
@@ -32,6 +35,9 @@ def touched(arguments: dict[str, Any]) -> list[dict[str, Any]]:
     note(f"touch {arguments}")
     if "list" in arguments:
         return [{"jsonrpc": "2.0", "method": f"notifications/{arguments['list']}/list_changed"}]
+    if "log" in arguments:
+        params = {"level": "warning", "data": arguments["log"]}
+        return [{"jsonrpc": "2.0", "method": "notifications/message", "params": params}]
     method = "notifications/resources/updated"
     return [{"jsonrpc": "2.0", "method": method, "params": {"uri": uri}} for uri in arguments["uris"]]
 

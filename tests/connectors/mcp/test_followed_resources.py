@@ -34,6 +34,7 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.model.call import Call, Principal
+from toolgen.model.relayed import Relayed
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 SERVER = Path(__file__).parents[2] / "services" / "mcp_subscriptions.py"
@@ -238,22 +239,23 @@ async def test_workers_know_subscriptions_of_sessions_at_other_workers() -> None
     server = CommandServer([])
     clients = [CommandClient((await server.connect()).detach()) for _ in range(2)]
     one, two = (ResourceUpdates(client) for client in clients)
-    shared: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue()
+    shared: asyncio.Queue[Relayed] = asyncio.Queue()
+    said = Relayed(topic="subscription", key="session", name="far://notes", value="far://note%73")
     changed: asyncio.Queue[str] = asyncio.Queue()
-    two.shared(lambda *said: shared.put_nowait(said))
+    two.shared("subscription", shared.put_nowait)
     try:
         with two.listening(changed):
-            one.share("session", "far://notes", "far://note%73")
+            one.share(said)
             one.put("far://notes")
             async with asyncio.timeout(10):
-                assert await shared.get() == ("session", "far://notes", "far://note%73")
+                assert await shared.get() == said
                 assert await changed.get() == "far://notes"
             late = CommandClient((await server.connect()).detach())
             third = ResourceUpdates(late)
-            third.shared(lambda *said: shared.put_nowait(said))
+            third.shared("subscription", shared.put_nowait)
             with third.listening(asyncio.Queue()):
                 async with asyncio.timeout(10):
-                    assert await shared.get() == ("session", "far://notes", "far://note%73")
+                    assert await shared.get() == said
             await third.close()
     finally:
         await one.close()

@@ -44,6 +44,7 @@ from toolgen.connectors.mcp.server_requests import NO_ANSWER
 from toolgen.core.frames import Frames
 from toolgen.core.json_codec import FRAMED_DEPTH, decode_json, encode_json
 from toolgen.model.client_channel import ClientChannel, Unasked
+from toolgen.model.relayed import LASTING_TOPICS, Relayed
 from toolgen.model.result import Failed
 from toolgen.model.schema import JsonObject
 
@@ -68,19 +69,19 @@ class CommandClient:
         self._questions: dict[int, tuple[int, asyncio.Task[None]]] = {}
         self._commands: dict[str, _RemoteCommand] = {}
         self._sessions: WeakValueDictionary[str, _RemoteSession] = WeakValueDictionary()
-        self._relayed: list[Callable[[str, str, str], None]] = []
-        self._unheard: list[RelayFrame] = []
+        self._relayed: list[Callable[[Relayed], None]] = []
+        self._unheard: list[Relayed] = []
         self._relaying: set[asyncio.Task[None]] = set()
 
-    def relay(self, key: str, uri: str, written: str) -> None:
-        """Tell the other workers of a change of a resource, or of a subscription of a session."""
-        self._do(self._relay(RelayFrame(key=key, uri=uri, written=written)))
+    def relay(self, said: Relayed) -> None:
+        """Send a message to the other workers."""
+        self._do(self._relay(RelayFrame(said=said)))
 
-    def hear(self, listener: Callable[[str, str, str], None]) -> None:
-        """Have a listener told of what other workers relay, and of subscriptions that were relayed before."""
+    def hear(self, listener: Callable[[Relayed], None]) -> None:
+        """Have a listener told of what other workers relay, and of what they relayed before and is needed later."""
         self._relayed.append(listener)
         for said in self._unheard:
-            listener(said.key, said.uri, said.written)
+            listener(said)
         self._unheard.clear()
         self._do(self._relay(None))
 
@@ -187,14 +188,14 @@ class CommandClient:
                 if (command := self._commands.get(said.source)) is not None:
                     command.hear(said)
             case RelayFrame():
-                self._heard_relayed(said)
+                self._heard_relayed(said.said)
             case SessionDropped():
                 self._dropped(said)
 
-    def _heard_relayed(self, said: RelayFrame) -> None:
+    def _heard_relayed(self, said: Relayed) -> None:
         for listener in self._relayed:
-            listener(said.key, said.uri, said.written)
-        if not self._relayed and said.key:
+            listener(said)
+        if not self._relayed and said.topic in LASTING_TOPICS:
             self._unheard = [*self._unheard[-_MAX_UNHEARD:], said]
 
     def _dropped(self, said: SessionDropped) -> None:

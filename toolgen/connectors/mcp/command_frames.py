@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolgen.connectors.mcp.process import CommandFault
+from toolgen.model.relayed import Relayed
 
 __all__ = [
     "AnswerFrame",
@@ -164,11 +165,9 @@ class NoticeFrame(_MessageFrame, frozen=True, kw_only=True):
 
 
 class RelayFrame(_MessageFrame, frozen=True, kw_only=True):
-    """Message of a worker to the others: that a resource has changed, or with a `key` that a session subscribed to it, or ended that."""
+    """Message of a worker to the others."""
 
-    key: str
-    uri: str
-    written: str = ""
+    said: Relayed
 
 
 class SessionRequest(_MessageFrame, frozen=True, kw_only=True):

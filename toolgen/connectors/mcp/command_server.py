@@ -47,6 +47,7 @@ from toolgen.core.errors import place_of
 from toolgen.core.frames import MAX_FRAME_SIZE, Frames
 from toolgen.core.json_codec import FRAMED_DEPTH, decode_json, encode_json
 from toolgen.model.client_channel import ClientChannel, Unasked
+from toolgen.model.relayed import LASTING_TOPICS, Relayed, RelayTopic
 from toolgen.model.result import Failed
 from toolgen.model.schema import Json, JsonObject
 
@@ -65,7 +66,7 @@ class CommandServer:
     def __init__(self, specs: Iterable[CommandSpec]) -> None:
         self._sessions: set[_WorkerConnection] = set()
         self._table = SessionTable(self._dropped)
-        self._relayed = RelayedSubscriptions(self._sessions)
+        self._relayed = RelayedMessages(self._sessions)
         self._commands = {spec.source: _SharedCommand(spec, self._sessions) for spec in specs}
 
     async def connect(self) -> socket.socket:
@@ -226,33 +227,38 @@ class _SharedCommand:
         await self._command.close()
 
 
-class RelayedSubscriptions:
-    """Messages of workers to one another, and subscriptions of sessions for a worker that begins later."""
+class RelayedMessages:
+    """Messages of workers to one another, and those that a worker needs that begins later."""
 
     def __init__(self, workers: Collection[_WorkerConnection]) -> None:
         self._workers = workers
-        self._sessions: OrderedDict[str, dict[str, str]] = OrderedDict()
+        self._sessions: OrderedDict[tuple[RelayTopic, str], dict[str, str]] = OrderedDict()
 
     def known(self) -> Iterator[RelayFrame]:
-        """Yield the subscriptions of all sessions."""
-        for key, uris in self._sessions.items():
-            yield from (RelayFrame(key=key, uri=uri, written=written) for uri, written in uris.items())
+        """Yield the state of all sessions."""
+        for (topic, key), values in self._sessions.items():
+            for name, value in values.items():
+                yield RelayFrame(said=Relayed(topic=topic, key=key, name=name, value=value))
 
-    def relay(self, said: RelayFrame, worker: _WorkerConnection) -> None:
+    def relay(self, frame: RelayFrame, worker: _WorkerConnection) -> None:
         """Tell the other workers."""
-        if said.key:
-            uris = self._sessions.setdefault(said.key, {})
-            self._sessions.move_to_end(said.key)
-            uris.pop(said.uri, None)
-            if said.written and len(uris) < _MAX_URIS:
-                uris[said.uri] = said.written
-            if not uris:
-                del self._sessions[said.key]
-            if len(self._sessions) > _MAX_SESSIONS:
-                self._sessions.popitem(last=False)
+        if frame.said.topic in LASTING_TOPICS:
+            self._note(frame.said)
         for other in tuple(self._workers):
             if other is not worker:
-                other.send(said)
+                other.send(frame)
+
+    def _note(self, said: Relayed) -> None:
+        key = (said.topic, said.key)
+        values = self._sessions.setdefault(key, {})
+        self._sessions.move_to_end(key)
+        values.pop(said.name, None)
+        if said.value and len(values) < _MAX_URIS:
+            values[said.name] = said.value
+        if not values:
+            del self._sessions[key]
+        if len(self._sessions) > 2 * _MAX_SESSIONS:
+            self._sessions.popitem(last=False)
 
 
 class _PendingRequest(NamedTuple):
@@ -273,7 +279,7 @@ class _WorkerConnection:
         commands: Mapping[str, _SharedCommand],
         table: SessionTable,
         sessions: set[_WorkerConnection],
-        relayed: RelayedSubscriptions,
+        relayed: RelayedMessages,
     ) -> None:
         self._relayed = relayed
         self._commands = commands

@@ -89,7 +89,7 @@ class Mcp:
         self._spans = gateway.operations.spans
         states = States(lambda: gateway.tool_calls.seal, clock)
         self.tasks = Tasks(gateway, listings, states)
-        self.levels = LogLevels()
+        self.levels = LogLevels(gateway.context.updates)
         self.subscriptions = Subscriptions(gateway.context)
         reads = BridgedReads(gateway, states, self.tasks)
         self._context = ContextMethods(gateway.context, states, self._mailbox, reads, self.levels)

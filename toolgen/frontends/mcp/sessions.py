@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 import secrets
 from collections.abc import Mapping
@@ -11,12 +12,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from toolgen.core.json_codec import encode_json
 from toolgen.frontends.http.request import Rejected
 from toolgen.frontends.mcp.messages import client_label
 from toolgen.model.apps import APPS
 from toolgen.model.caller_requests import REQUEST_KINDS, SAMPLING_TOOLS
 
-__all__ = ["NO_SESSION", "McpSession", "named_session", "opened_session", "session_id"]
+__all__ = ["NO_SESSION", "McpSession", "named_session", "opened_session", "session_id", "session_key"]
 
 _SESSION = re.compile(r"([0-9a-f]{32})(?:\.([A-Za-z0-9_-]{1,640}))?(?:~([aerstu]{1,6}))?\Z")
 _MAX_SESSION_LENGTH = 680
@@ -46,6 +48,11 @@ def session_id(client: str, capabilities: frozenset[str]) -> str:
     label = base64.urlsafe_b64encode(client.encode("utf-8")).decode("ascii").rstrip("=")
     letters = "".join(sorted(_LETTERS[name] for name in capabilities if name in _LETTERS))
     return secrets.token_hex(16) + (f".{label}" if label else "") + (f"~{letters}" if letters else "")
+
+
+def session_key(parties: tuple[str, ...], session: str) -> str:
+    """Return the key of a session of these parties, by which workers share its state."""
+    return hashlib.sha256(encode_json([*parties, session])).hexdigest()
 
 
 def named_session(text: str) -> McpSession:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from toolgen.core.json_codec import encode_json
+from toolgen.frontends.mcp.sessions import session_key
 from toolgen.gateway.calls.context_calls import ContextCalls
 from toolgen.gateway.calls.followed_resources import Following
 from toolgen.model.call import Principal, parties
+from toolgen.model.relayed import Relayed
 from toolgen.model.uri_template import canonical_uri
 
 __all__ = ["UPDATED", "Subscriptions", "Updates"]
@@ -56,7 +56,7 @@ class Subscriptions:
         self._context = context
         self._sessions: OrderedDict[str, dict[str, str]] = OrderedDict()
         self._streams: dict[str, set[asyncio.Queue[str]]] = {}
-        context.updates.shared(self._put)
+        context.updates.shared("subscription", lambda said: self._put(said.key, said.name, said.value))
 
     def add(self, principal: Principal, session: str, uri: str) -> bool:
         """Subscribe a session. False if the principal may not read the resource, or the session has too many subscriptions."""
@@ -67,7 +67,7 @@ class Subscriptions:
         if len(mine) >= _MAX_URIS and canonical not in mine:
             return False
         self._put(key, canonical, uri)
-        self._context.updates.share(key, canonical, uri)
+        self._context.updates.share(Relayed(topic="subscription", key=key, name=canonical, value=uri))
         return True
 
     def remove(self, principal: Principal, session: str, uri: str) -> None:
@@ -75,7 +75,7 @@ class Subscriptions:
         canonical, key = canonical_uri(uri), _key(principal, session)
         if canonical is not None and canonical in self._sessions.get(key, {}):
             self._put(key, canonical, "")
-            self._context.updates.share(key, canonical, "")
+            self._context.updates.share(Relayed(topic="subscription", key=key, name=canonical))
 
     def _put(self, key: str, uri: str, written: str) -> None:
         """Note a subscription, or its end, and wake the streams of the session."""
@@ -157,4 +157,4 @@ class Subscriptions:
 
 
 def _key(principal: Principal, session: str) -> str:
-    return hashlib.sha256(encode_json([*parties(principal), session])).hexdigest()
+    return session_key(parties(principal), session)

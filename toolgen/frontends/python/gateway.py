@@ -267,6 +267,7 @@ class Gateway:
             self._catalog.start(self._background)
             self._runner.start()
             self._removed.start(self._background)
+            self.context.updates.hear()
             self.operations.start()
             self.monitoring.start(self.operations.families)
             if self._meaning is not None:

@@ -1,4 +1,5 @@
-"""Notifications of changed resources, and of changed lists of prompts and resources at their source, for the listeners of this process."""
+"""Notifications of changed resources, and of changed lists of prompts and resources at their source, for the listeners of this process;
+and state of sessions that all workers share."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
+from toolgen.model.relayed import Relayed, RelayTopic
 from toolgen.model.uri_template import canonical_uri
 
 __all__ = ["ResourceUpdates", "UpdateRelay"]
@@ -16,17 +18,16 @@ _QUIET_S = 1.0
 
 
 class UpdateRelay(Protocol):
-    """Connection to the other workers of a gateway. `key` is a session, "" for a change of the resource `uri`; `written` is the session's
-    spelling of the URI, "" if it ended its subscription.
+    """Connection to the other workers of a gateway.
 
     A protocol, because connectors/mcp implements it, which no module of gateway/ imports.
     """
 
-    def relay(self, key: str, uri: str, written: str) -> None:
-        """Notify the other workers of a change, or a subscription."""
+    def relay(self, said: Relayed) -> None:
+        """Send a message to the other workers."""
 
-    def hear(self, listener: Callable[[str, str, str], None]) -> None:
-        """Register a listener for notifications of other workers, and for earlier subscriptions."""
+    def hear(self, listener: Callable[[Relayed], None]) -> None:
+        """Register a listener for messages of other workers, and for earlier ones that later workers need."""
 
     async def close(self) -> None:
         """End the connection."""
@@ -41,7 +42,7 @@ class ResourceUpdates:
         self._lists: dict[tuple[str, str], int] = {}
         self._lists_changed = asyncio.Event()
         self._telling: asyncio.TimerHandle | None = None
-        self._subscribing: list[Callable[[str, str, str], None]] = []
+        self._shared: dict[RelayTopic, list[Callable[[Relayed], None]]] = {}
         self._hearing = False
 
     def put(self, uri: str) -> None:
@@ -51,23 +52,28 @@ class ResourceUpdates:
             return
         self._tell(canonical)
         if self._relay is not None:
-            self._relay.relay("", canonical, "")
+            self._relay.relay(Relayed(topic="changed", name=canonical))
 
-    def share(self, key: str, uri: str, written: str) -> None:
-        """Notify other workers of a subscription of a session, or with an empty `written` of its end."""
+    def share(self, said: Relayed) -> None:
+        """Send a message to the other workers, if there are any."""
         if self._relay is not None:
-            self._relay.relay(key, uri, written)
+            self._relay.relay(said)
 
-    def shared(self, listener: Callable[[str, str, str], None]) -> None:
-        """Register a listener for subscriptions at other workers: key of the session, URI, and the session's spelling of it."""
-        self._subscribing.append(listener)
+    def shared(self, topic: RelayTopic, listener: Callable[[Relayed], None]) -> None:
+        """Register a listener for messages of other workers about a topic."""
+        self._shared.setdefault(topic, []).append(listener)
 
-    def _heard(self, key: str, uri: str, written: str) -> None:
-        if not key:
-            self._tell(uri)
-            return
-        for listener in self._subscribing:
-            listener(key, uri, written)
+    def hear(self) -> None:
+        """Begin to hear the other workers. For the gateway's event loop."""
+        if self._relay is not None and not self._hearing:
+            self._hearing = True
+            self._relay.hear(self._heard)
+
+    def _heard(self, said: Relayed) -> None:
+        if said.topic == "changed":
+            self._tell(said.name)
+        for listener in self._shared.get(said.topic, ()):
+            listener(said)
 
     def put_here(self, uri: str) -> None:
         """Notify only the listeners of this process: other workers get the change from its source."""
@@ -110,9 +116,7 @@ class ResourceUpdates:
     def listening(self, changed: asyncio.Queue[str]) -> Iterator[None]:
         """Notify the queue of each change within the block."""
         self._listeners[id(changed)] = changed
-        if self._relay is not None and not self._hearing:
-            self._hearing = True
-            self._relay.hear(self._heard)
+        self.hear()
         try:
             yield
         finally:

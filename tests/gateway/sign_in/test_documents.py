@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -18,10 +18,13 @@ from tests.authorities import Authority
 from tests.gateway.sign_in.places import REDIRECT, place, policy_of
 from tests.services.identity_provider import IdentityProvider
 from toolgen.config.sign_in import ClientSettings
+from toolgen.connectors.executor import Destination
 from toolgen.connectors.http.outbound.tls import context_of
 from toolgen.core.clock import SystemClock
 from toolgen.gateway.sign_in.client_documents import ClientDocuments, is_document_address
 from toolgen.gateway.sign_in.errors import OAuthError
+from toolgen.model.egress_proxy import EgressProxy
+from toolgen.model.verdict import Verdict
 from toolgen.policy.egress import Egress
 
 
@@ -146,6 +149,29 @@ async def test_ssrf_by_a_name_that_resolves_to_an_inner_address(host: Host, addr
     with pytest.raises(OAuthError, match="cannot be fetched from here"):
         await known.client(f"https://rebound.example:{host.port}/client.json")
     assert host.asked == []
+
+
+@pytest.mark.parametrize("resolve", ["proxy", "local"])
+async def test_ssrf_by_a_name_that_the_proxy_would_resolve(host: Host, resolve: Literal["proxy", "local"]) -> None:
+    """A tunnel is asked for an address that was checked, and for no name of a stranger."""
+
+    async def resolver(name: str, port: int) -> list[str]:
+        return ["10.0.0.5"]
+
+    proxy = EgressProxy(scheme="http", host="localhost", port=host.port, resolve=resolve)
+    rules = Egress(private_networks=True, proxy=proxy)
+
+    services: list[str] = []
+
+    def permit(one: Destination) -> Verdict:
+        services.append(one.service)
+        verdict = rules.check(one.host, one.port, one.address)
+        return rules.routed(verdict, one.host, one.port, one.address, proxied=one.proxied)
+
+    known = ClientDocuments(ClientSettings(), permit, SystemClock(), resolver=resolver)
+    with pytest.raises(OAuthError, match="cannot be fetched from here"):
+        await known.client("https://intranet.example/client.json")
+    assert "proxy" not in services
 
 
 async def test_ssrf_by_a_redirect(host: Host) -> None:

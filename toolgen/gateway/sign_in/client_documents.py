@@ -146,10 +146,19 @@ class ClientDocuments:
         return found
 
     def _permitted(self, destination: Destination) -> Verdict:
-        """Return the verdict of the policy; an address that is not public needs an entry of its own, whatever `private_networks` says."""
+        """Return the verdict of the policy; an address that is not public needs an entry of its own, whatever `private_networks` says.
+
+        A name comes before its addresses. Where a proxy resolves it, no address is ever checked here, so it needs an entry as well.
+        """
         verdict = self._permit(destination)
         if not isinstance(verdict, Allow) or verdict.rule == "egress.allow":
             return verdict
+        if not destination.address:
+            if verdict.proxy is None or verdict.proxy.resolve == "local":
+                return verdict
+            return Deny(
+                rule="egress", code="egress_refused", reason="the proxy would resolve the name that a client chose"
+            )
         address = ip_address(destination.address)
         inner = getattr(address, "ipv4_mapped", None) or address
         if inner.is_global and not inner.is_multicast and verdict.rule == "egress":

@@ -40,7 +40,7 @@ def operation_changes(earlier: Tool, later: Tool) -> Iterator[BindingChange]:
         if before != after:
             yield breaking("binding", f"the gateway now sets ${variable} to {after} (before: {before})")
     if old.subscription != new.subscription:
-        yield breaking("binding", "its subscription goes elsewhere, or has another time limit")
+        yield breaking("binding", "its subscription has another URL, transport or limit")
     if (old.operation, old.operation_name) != (new.operation, new.operation_name):
         if lost := _asked(old.operation) - _asked(new.operation):
             text = f"its GraphQL operation no longer contains {min(lost)}, with unknown effects"

@@ -20,7 +20,7 @@ _MAX_WAIT_S = 5.0  # the caller decides about a longer wait
 _RESTORED_S = 60.0  # seconds after which a refilling bucket is full, whatever rate the service reported
 _WINDOW_S = 3600.0  # the longest window of known services
 _MAX_COSTS = 1000
-_MIN = 1.0  # assumed cost of a new request
+_MIN = 1.0  # assumed cost of a request that was never answered
 _Key = tuple[object, ...]
 
 

@@ -55,14 +55,14 @@ class GraphQLConnector(Connector):
         return headers_of(source)
 
     def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
-        """Return True for a URL that ends with /graphql, a schema, or the answer to an introspection query."""
+        """Return `spec` if it is a URL that ends with /graphql, a schema, or the answer to an introspection query; else ""."""
         if spec.startswith(("http://", "https://")):
             return spec if last_step(spec) == self.kind else ""
         answer = spec.endswith(".json") and b'"__schema"' in head()
         return spec if answer or spec.endswith((".graphql", ".graphqls", ".gql")) else ""
 
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
-        """Read SDL, an introspection result, or the pinned copy of a live endpoint's."""
+        """Read SDL, an introspection result, or the pinned introspection result of a live endpoint."""
         from toolgen.connectors.graphql.read import read_graphql  # noqa: PLC0415 - its library is a tenth of a large build
 
         return read_graphql(config)

@@ -26,11 +26,11 @@ from toolgen.model.graphql_schema import identifies
 __all__ = ["Fragment", "Selected", "Selector", "is_connection"]
 
 _MAX_LEAVES = 60  # in a complete selection
-_MAX_OBJECTS = 60  # types examined for it
+_MAX_OBJECTS = 60  # objects selected into for it
 _MAX_OWN = 40  # leaves on the object of a tool
 _MAX_NESTED = 8  # leaves on an object below it
 _MAX_FRAGMENTS = 12  # types of a union or interface
-_MAX_DEPTH = 6  # nested types, even without leaves
+_MAX_DEPTH = 6  # enclosing types of a selection, even those without leaves
 _LEVELS = 1  # nested objects below the object of an operation
 _MAX_IDS = 2  # identifying leaves of an object in a mutation's answer, if none of them is called id
 _IDS = frozenset({"id", "_id", "uuid", "guid", "databaseId"})
@@ -247,7 +247,7 @@ class Selector:
         return known
 
     def _possible_types(self, type_: GraphQLInterfaceType | GraphQLUnionType) -> list[GraphQLObjectType]:
-        """Return the types with the most fields if there are too many: `Node` of GitHub has 300, most of them events."""
+        """Return the types with the most fields if there are too many: `Node` of GitHub has 300, many of them rarely used."""
         if (known := self._possible.get(type_.name)) is None:
             found = [one for one in self._schema.get_possible_types(type_) if one.name not in self._roots]
             members = sorted(found, key=lambda one: (-len(one.fields), one.name))

@@ -1,4 +1,4 @@
-"""Number of items that a field returns: given sizes, default sizes of a schema, and long lists."""
+"""Number of items that a field is asked for: given sizes, default sizes of a schema, and long lists."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, type[ValueNode]]] = {
 
 
 class DirectiveError(Exception):
-    """Invalid directive; `node` is its place."""
+    """Invalid directive; `node` is where it is written."""
 
     def __init__(self, message: str, node: DirectiveNode) -> None:
         super().__init__(message)

@@ -47,9 +47,9 @@ class _Part(Struct, frozen=True):
 class GraphQLDocumentGuard(Struct, frozen=True, kw_only=True):
     """Guard of the documents of one source.
 
-    A document may read only root fields that the caller may call as tools, with arguments that the policy allows: one policy decides about
+    A document may use only root fields that the caller may call as tools, with arguments that the policy allows: one policy decides about
     both ways, and one schema about the arguments. The document is validated against the part of the schema that the caller may see, so that
-    hidden names get the same answer as unknown names, also for names with a typing error.
+    hidden names get the same answer as unknown names, also when a misspelt name is similar to a hidden one.
     """
 
     graph: Graph
@@ -57,7 +57,7 @@ class GraphQLDocumentGuard(Struct, frozen=True, kw_only=True):
     rules: DocumentRules
     max_page: int | None
     validators: dict[str, ArgumentValidator] = {}  # validators of those tools, compiled at first use
-    usable: dict[tuple[frozenset[str], ...], frozenset[str]] = {}  # tools by roles that may use them
+    usable: dict[tuple[frozenset[str], ...], frozenset[str]] = {}  # usable tools by toolsets and roles
     # visible parts by the tools of their root fields
     parts: OrderedDict[frozenset[str], _Part] = field(default_factory=OrderedDict)
 
@@ -187,7 +187,8 @@ async def _in_thread(work: Callable[[], _Answer]) -> _Answer:
 def _narrowed(graph: Graph, usable: Set[tuple[str, str]]) -> Graph:
     """Return the schema with only these root fields, also for roots behind an interface, and the types they refer to.
 
-    The identifying field (`id: ID!` of Relay's Node) stays in both: only that may be read behind such an interface.
+    The identifying field (`id: ID!` of Relay's Node) stays in the root and in the interface: it is the only field that may be read behind
+    such an interface.
     """
     types = dict(graph.types)
     for kind in ("query", "mutation", "subscription"):

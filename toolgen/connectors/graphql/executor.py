@@ -120,7 +120,7 @@ class GraphQLExecutor:
         self._listener = SubscriptionListener(selector=selector, permit=permit, resolver=resolver, clock=clock)
 
     async def execute(self, call: Call) -> Success | Failed:
-        """Execute a call. The result of a Success is the `data` of the response; of a Failed, the `data` and `errors`.
+        """Execute a call. `data` of a Success is the `data` of the response; of a Failed, `data` and `errors` of a response with errors.
 
         Raises `ToolgenError`, as `preview` does, for a call that cannot be sent.
         """

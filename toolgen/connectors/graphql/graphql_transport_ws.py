@@ -88,7 +88,7 @@ async def messages_of(
 async def _tunnelled(url: str, tunnel: Tunnel | None) -> dict[str, Any]:
     """Return the arguments of a connection through a proxy. Raises `OSError`."""
     if tunnel is None:
-        raise OSError("there is no way to the service")
+        raise OSError("the service has no address and no proxy")
     from toolgen.connectors.http.proxy_tunnel import authorities_of  # noqa: PLC0415 - for policies with a proxy alone
 
     try:

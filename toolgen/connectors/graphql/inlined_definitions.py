@@ -29,7 +29,7 @@ def inlined(schema: Schema, definitions: Mapping[str, Schema]) -> tuple[Schema, 
 
 
 def _references(schema: Schema) -> Iterator[str]:
-    """Return the definitions that a generated schema refers to. Only keywords with schemas are searched, because a property may be
+    """Yield the definitions that a generated schema refers to. Only keywords with schemas are searched, because a property may be
     called `default`.
     """
     if "$ref" in schema:

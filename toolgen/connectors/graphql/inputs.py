@@ -255,7 +255,10 @@ def _literal(node: ValueNode, type_: GraphQLInputType) -> Json:
 
 
 def _exact(value: Any) -> Json:
-    """Return True for numbers that every JSON reader reads alike: no NaN, no infinity, no integer beyond 2**53 (RFC 8259, section 6)."""
+    """Return a value in JSON that every reader reads alike: an integer beyond 2**53 becomes text (RFC 8259, section 6).
+
+    Raises `_NoJsonError` for NaN, infinity, and values without a JSON form.
+    """
     match value:
         case bool() | str() | None:
             return value

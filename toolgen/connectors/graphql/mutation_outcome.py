@@ -25,7 +25,6 @@ __all__ = ["ResponseContext", "effect_of", "path_of", "present", "rejection_of",
 
 # Messages of servers for a root field whose resolver returned a value that did not fit (spec, section 6.4.3): graphql-js and its ports,
 # graphql-java, graphql-ruby.
-# graphql-java, graphql-ruby.
 _INCOMPLETE = re.compile(
     r"cannot return null for non-nullable|declared as a non null type, but|expected iterable, but did not find|cannot represent"
     r"|must resolve to an object type at runtime|runtime object type|expected value of type",

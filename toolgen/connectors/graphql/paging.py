@@ -73,7 +73,7 @@ def sizing_inputs(schema: GraphQLSchema) -> frozenset[str]:
 
 
 def cursor_of(name: str, field: GraphQLField, below: Iterable[Selection]) -> tuple[str, ...]:
-    """Return `("after", name)` for a connection with pages (GraphQL Cursor Connections Specification), or None."""
+    """Return `("after", name)` for a connection whose next page can be requested (GraphQL Cursor Connections Specification), else ()."""
     if _AFTER not in field.args:
         return ()
     for one in below:

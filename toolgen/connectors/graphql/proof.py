@@ -41,7 +41,7 @@ __all__ = ["prove_operation"]
 
 _MAX_COUNT = 12
 _MAX_DEPTH = 2
-# values that the gateway takes from a principal
+# sample values, by type, for variables that the gateway takes from a principal
 _STANDS_IN: Mapping[str, Any] = {"Int": 1, "Float": 1.0, "Boolean": True}
 
 

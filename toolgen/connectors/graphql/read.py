@@ -149,7 +149,7 @@ def _problems(source: str, description: SchemaDescription, endpoint: str) -> Ite
 
 
 def _not_subscribed(source: str, one: RootField) -> Problem:
-    message = "subscriptions become tools only with `subscriptions:` of the source"
+    message = "subscriptions become tools only if `subscriptions:` of the source is set in toolgen.yaml"
     return Problem(level="info", source=source, origin=one.coordinate, code="unsupported_subscription", message=message)
 
 

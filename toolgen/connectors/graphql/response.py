@@ -62,7 +62,9 @@ def read_answer(answer: Success, asked: ResponseContext) -> Success | Failed:
 
 
 def explain(failed: Failed, asked: ResponseContext) -> Success | Failed:
-    """Return the outcome of an answer other than 2xx. The errors in a GraphQL body are more exact than the status."""
+    """Return the outcome of an answer other than 2xx. The errors in a GraphQL body are more exact than the status. A text body, such as
+    a web page, is not returned.
+    """
     if errors := _errors(failed.data):
         data = failed.data.get("data") if isinstance(failed.data, Mapping) else None
         if asked.mutation and (made := _answered_in_part(data, errors, asked, failed.data, failed.delivery)):
@@ -92,7 +94,7 @@ def explain(failed: Failed, asked: ResponseContext) -> Success | Failed:
 
 
 def _limited(error: Error, failed: Failed) -> Error:
-    """Return the outcome for 429, or for a 403 with a time to retry, as GitHub's secondary limits send."""
+    """Return the error as `rate_limited` for 429, and for a 403 with a time to retry, as GitHub's secondary limits send; else unchanged."""
     status = failed.delivery.status
     if status == 429 or (status == 403 and failed.error.retry_after_s is not None):
         return msgspec.structs.replace(error, code="rate_limited", suggestion="wait before the next call")

@@ -235,7 +235,7 @@ def sizes_of(schema: GraphQLSchema, document: DocumentNode) -> tuple[str, ...]:
 def _sizes(
     name: str, declared: GraphQLArgument | GraphQLInputField, value: ValueNode, sizing: frozenset[str]
 ) -> Iterator[str]:
-    """Return the variables in a value that set a page size, or are input objects that may contain one."""
+    """Yield the variables in a value that set a page size, or are input objects that may contain one."""
     inner = get_named_type(declared.type)
     match value:
         case VariableNode() if is_size(name, declared) or inner.name in sizing:
@@ -250,7 +250,7 @@ def _sizes(
 
 
 def connections_of(schema: GraphQLSchema, document: DocumentNode) -> Iterator[tuple[str, ...]]:
-    """Return the variable of the next page and the path of response names, for each connection with such a variable."""
+    """Yield the variable of the next page and the path of response names, for each connection with such a variable."""
     reader = _ResultReader(schema, document)
     found = dict(reader.places(reader.root, [reader.operation.selection_set]))
     for path, place in found.items():

@@ -119,7 +119,7 @@ def mutation_effect(field: str) -> Effect:
 
 
 def root_fields(schema: GraphQLSchema) -> Iterator[RootField]:
-    """Return all queries, mutations and subscriptions of a schema, with any names of root types."""
+    """Yield all queries, mutations and subscriptions of a schema, whatever its root types are called."""
     roots = (
         ("query", schema.query_type),
         ("mutation", schema.mutation_type),
@@ -214,8 +214,8 @@ class _RootFieldTools:
         self._room = _MAX_TOTAL
         self._digests: dict[str, str] = {}
         self._known: dict[str, tuple[int, bool]] = {}  # length of each definition, and True if it contains a file
-        self._selected: dict[str, tuple[Selection, ...]] = {}  # operations by coordinate
-        self._operations: dict[str, str] = {}
+        self._selected: dict[str, tuple[Selection, ...]] = {}  # selections by coordinate
+        self._operations: dict[str, str] = {}  # rendered operations by coordinate
         self._valid: set[str] = set()  # coordinates
 
     def prepare(self, fields: list[RootField], names: Mapping[str, str]) -> None:

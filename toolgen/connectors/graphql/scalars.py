@@ -32,7 +32,6 @@ def _each(names: str, schema: Schema) -> dict[str, Schema]:
 
 # Types by lower-case name without underscores. A too narrow type makes a tool useless, a too wide one costs an error from the server; so
 # only names with one common meaning are listed. `format` is an annotation in 2020-12, not a check.
-# from the server; so a name stands here only where services agree. `format` is an annotation in 2020-12, not a check.
 _KNOWN: Mapping[str, Schema] = MappingProxyType(
     {
         **_each("datetime iso8601datetime timestamptz", {"type": "string", "format": "date-time"}),

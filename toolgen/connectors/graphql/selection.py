@@ -166,7 +166,9 @@ class _Chooser(Struct):
         return SelectionSetNode(selections=tuple(selections))
 
     def _page_info(self, type_: GraphType, chosen: list[SelectionNode]) -> Iterable[SelectionNode]:
-        """Return the selection of the next cursor, added to every page. A second `pageInfo` is merged with it (spec, section 5.3.2)."""
+        """Yield the selection of the next cursor, which is added to every page. A second `pageInfo` is merged with it (spec, section
+        5.3.2).
+        """
         info = self.graph.types[named(type_.fields["pageInfo"].type)]
         wanted = [
             name for name in ("hasNextPage", "endCursor") if name in info.fields and not info.fields[name].arguments

@@ -32,7 +32,8 @@ class CredentialRejected(SubscriptionRefused):
 async def events_of(client: StreamingClient, request: HttpRequest) -> AsyncIterator[bytes | None]:
     """Yield `HEARD`, the payload of each `next` event, then None.
 
-    Raises `CredentialRejected` for 401, `SubscriptionRefused` for another answer that is not an event stream, and `OSError` for none.
+    Raises `CredentialRejected` for 401, `SubscriptionRefused` for another answer that is not an event stream, and `OSError` if
+    there is no answer.
     """
     async with client.send(request) as reply:
         if reply.status == 401:

@@ -244,7 +244,7 @@ class _OperationTools:
             raise _FaultError("no_canonical_form", f"cannot be stored: {error.message}") from error
 
     def _arguments(self, one: _Operation) -> tuple[dict[str, GraphQLArgument], dict[str, Any]]:
-        """Return the arguments by name, and their schema. Raises `_FaultError` if they are too large for a tool."""
+        """Return the arguments by name, and their schema. Raises `_FaultError` if one is invalid or they are too large for a tool."""
         arguments = {
             key: argument
             for variable in one.node.variable_definitions or ()
@@ -298,7 +298,7 @@ class _OperationTools:
         return stripped
 
     def _argument(self, one: _Operation, node: VariableDefinitionNode) -> Iterator[tuple[str, GraphQLArgument]]:
-        """Return the argument that sets a variable; None if the caller does not set it."""
+        """Yield the name and the argument of a variable; nothing if the caller does not set the variable. Raises `_FaultError`."""
         key = node.variable.name.value
         notes = one.variables[key]
         type_ = type_from_ast(self._schema, node.type)

@@ -161,7 +161,9 @@ class _AppExchange:
 
     def _end(self, *, truncated: bool) -> None:
         if self._headers.get("content-encoding", "identity") != "identity":
-            self.reply.set_exception(UndecodableError("the application packed an answer though nobody asked for that"))
+            self.reply.set_exception(
+                UndecodableError("the application compressed an answer, although the request did not accept that")
+            )
         else:
             body = bytes(self._answer)
             self.reply.set_result(

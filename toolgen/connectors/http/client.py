@@ -1,6 +1,6 @@
 """HTTP client for one origin at one checked address: connections are opened to that address only, and reused while they are valid.
 
-There is no redirect and no cookie: nothing but the request is sent, and to no other address, or through the proxy that the policy names.
+It follows no redirects and keeps no cookies. Only the request is sent, only to that address or through the proxy that the policy names.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _TOKENS = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _VALUES = re.compile(r"[\t\x20-\x7e\x80-\ud7ff\ue000-\U0010ffff]*\Z")
 _TARGET = re.compile(r"/[\x21-\x7e]*\Z")
 _EXPECTS_BODY = frozenset({"POST", "PUT", "PATCH"})
-# Beginnings of bodies whose first line cannot be the first line of a request, even with other data before it (RFC 9112, section 3): before
-# its first space it has a character that no method contains.
+# Beginning of a body whose first line cannot become the first line of a request, whatever follows it (RFC 9112, section 3): before its
+# first space it has a character that no method contains.
 _NO_METHOD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]*[^!#$%&'*+.^_`|~0-9A-Za-z\s-]")
 _MAX_KEPT_SIZE = 16_384
 
@@ -158,7 +158,7 @@ class Http1Client:
             return await answer
         finally:
             self._busy.discard(connection)
-            if self._closed:  # a connection is not kept for a request that was sent after that
+            if self._closed:  # the client was closed meanwhile, so the connection is not kept
                 connection.close()
             elif connection.is_open:
                 if len(self._resting) == _MAX_RESTING:

@@ -325,7 +325,7 @@ class ClientConnection(asyncio.Protocol):
             return False
         self._head, self._keep = head, not head.close
         if self._method == "HEAD" or head.bodiless:
-            # After HEAD a server may still send a body later.
+            # After HEAD a server may send a body although it must not.
             self._keep = self._keep and self._method != "HEAD"
             self._end()
             return True
@@ -443,7 +443,7 @@ class ClientConnection(asyncio.Protocol):
                 self._waiter.set_result(None)
 
     def look(self) -> None:
-        """Check when the next limit may be reached. One check serves many exchanges: meanwhile each exchange only moves the limit."""
+        """Check the limits; called when the next one may have been reached. One check serves many exchanges, which only move the limit."""
         self._look_no_more()
         if self._transport is None:
             return

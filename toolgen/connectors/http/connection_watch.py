@@ -22,7 +22,7 @@ class WatchedConnection(Protocol):
 
 
 class ConnectionWatch:
-    """Watch of the connections of one event loop. With `poll` a connection asks the system for received data on its socket."""
+    """Watch of the connections of one event loop. With `poll` a connection asks the system whether its socket has received data."""
 
     __slots__ = ("_steps", "poll")
 

@@ -118,7 +118,7 @@ class Dialer:
         return tuple(ProxyRoute(proxy, address) for address in found)
 
     def _require(self, destination: Destination) -> None:
-        """Raises `EgressRefusal` if a connection is not allowed."""
+        """Raise `EgressRefusal` if a connection is not allowed."""
         match self._permit(destination):
             case Allow():
                 pass
@@ -142,7 +142,10 @@ class Dialer:
         return found
 
     async def _resolve(self, host: str, port: int) -> tuple[str, ...] | EgressProxy:
-        """Return the addresses of a name, or the proxy behind which it is resolved: then this gateway asks nobody for it."""
+        """Return the addresses of a name, or the proxy for it if the policy names one: then the name is not resolved here.
+
+        Raises `EgressRefusal`.
+        """
         known = self._names.get((host, port))
         if known and known[0] > self._clock.monotonic():
             return known[1]
@@ -231,7 +234,7 @@ class Dialer:
         )
 
     def tunnel(self, target: Target, address: Route) -> Tunnel | None:
-        """Return what connects through a proxy; None for an address that is connected to directly."""
+        """Return the tunnel through a proxy; None for an address that is connected to directly."""
         if not isinstance(address, ProxyRoute):
             return None
         from toolgen.connectors.http.proxy_tunnel import Tunnel  # noqa: PLC0415 - for policies with a proxy alone

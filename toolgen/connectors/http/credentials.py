@@ -253,7 +253,7 @@ class SourceCredentials:
                 case OAuth() | UserAccount():
                     shown.append(_Shown(place="header", name="Authorization", value=f"Bearer {MASK}", secrets=()))
                 case CertificateSecrets():
-                    pass  # it is part of the connection
+                    pass  # the TLS connection presents it, not the request
                 case SigV4():
                     amazon = True
         request, _ = _together(request, shown)
@@ -305,7 +305,7 @@ def _form(written: object) -> Form | None:
 
 
 def _names_of(schemes: Iterable[SecurityScheme]) -> Iterator[str]:
-    """Return the names of credentials in requests; `access_token` is a bearer token's in a query or a form (RFC 6750, section 2)."""
+    """Yield the names of credentials in requests; `access_token` is a bearer token's in a query or a form (RFC 6750, section 2)."""
     for scheme in schemes:
         if scheme.type == "apiKey":
             yield scheme.name

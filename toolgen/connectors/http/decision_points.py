@@ -144,7 +144,7 @@ class AuthZen(_Remote, frozen=True):
         }
 
     async def decided(self, question: Mapping[str, Any]) -> tuple[bool, str]:
-        """Return True if `decision` is true; otherwise the call is refused, with `reason_user` of the context if there is one."""
+        """Return `decision`, and `reason_user` of the context, "" if it has none. A call without a true `decision` is refused."""
         said = await self.asked(question)
         if not isinstance(said, Mapping) or not isinstance(said.get("decision"), bool):
             raise OSError("the answer has no decision")

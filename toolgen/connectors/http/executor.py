@@ -67,8 +67,8 @@ __all__ = ["HttpExecutor", "Reader", "pieces_of"]
 _TIMEOUTS = Timeouts()
 Reader = Callable[[HttpResponse, Scrubber, str, Delivery], Success | Failed]
 _CLOCK = SystemClock()
-# Known facts about a failure, for the decision about another attempt.
 _JSON = "application/json"
+# Fact about a failure, for the decision about another attempt: no request was sent.
 _UNSENT = Delivery(attempts=1, unsent=True)
 _NO_RATES: Mapping[str, float] = MappingProxyType({})
 _LIFETIMES = frozenset({"vary", "cache-control"})
@@ -76,7 +76,9 @@ _MAX_TEMPLATES = 20_000
 
 
 class _HttpAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempt of one call, including redirects and new tokens: whether aborting it is harmless, and its deadline (the loop's time)."""
+    """Execution of one call, including redirects and new tokens. `harmless` is True if it may be aborted without an unknown outcome;
+    `until` is its deadline (the loop's time).
+    """
 
     call: Call
     binding: HttpBinding
@@ -213,7 +215,7 @@ class HttpExecutor:
         further = moved(request, status, location, self._query_names)
         if further is None:
             return None
-        target = Target.of(request.url)  # it was sent, so it has a binding
+        target = Target.of(request.url)  # it was sent, so its URL has a target
         verdict = self._permit(Destination(host=target.host, port=target.port, service="redirect"))
         return further if isinstance(verdict, Allow) else None
 
@@ -226,7 +228,7 @@ class HttpExecutor:
         if isinstance(prepared, Failed):
             return prepared
         signed, target, addresses = prepared
-        # The request is not kept while its answer is awaited: each address gets a new one.
+        # No reference to the request is kept while its answer is awaited: each attempt takes its own from this list.
         requests, renewal, certificate = [signed.request] * len(addresses), signed.renewal, signed.certificate
         scrubber = scrubber_of(signed.secrets)
         listener = None if self._listen is None else self._listen(course.call, scrubber)
@@ -268,7 +270,7 @@ class HttpExecutor:
         """Ask the person for the scopes that the system refused a request for (RFC 6750 section 3.1). Raises
         `AuthorizationRequiredError` if that may help."""
         scopes = missing_scopes(challenge)
-        with suppress(StateError, SecretError):  # the refusal of the system is told then
+        with suppress(StateError, SecretError):  # the refusal of the system is reported instead
             if scopes:
                 await renewal.widen(scopes)
 

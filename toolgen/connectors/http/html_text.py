@@ -36,7 +36,7 @@ class _Scanner:
         self._page = page
         self._pieces: list[str] = []
         self._heads = 1
-        self._quotes = _MAX_FAULTS  # maximum tags with unclosed quotes
+        self._quotes = _MAX_FAULTS  # number of further tags that may have unclosed quotes
 
     def text(self) -> str:
         page, pieces = self._page, self._pieces

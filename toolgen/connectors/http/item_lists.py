@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 __all__ = ["EVENTS", "LISTED", "MAX_ITEMS", "Item", "items_of"]
 
 MAX_ITEMS = 10_000
-"""Maximum number of items of one answer."""
+"""Maximum number of items that are returned of one answer."""
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 _SEQUENCES = frozenset({"application/json-seq", "application/geo+json-seq"})
@@ -52,7 +52,9 @@ def _records(parts: Sequence[bytes], *, cut: bool) -> Iterator[Item]:
 
 
 def _events(body: bytes, *, cut: bool) -> Iterator[Item]:
-    """Yield data and name of each event (WHATWG HTML, section 9.2.6). An event without its empty line counts if the body ended with it."""
+    """Yield data and name of each event (WHATWG HTML, section 9.2.6). The last event of a complete body needs no
+    empty line after it.
+    """
     lines = _LINE.split(body.removeprefix(b"\xef\xbb\xbf"))
     data: list[bytes] = []
     name = ""

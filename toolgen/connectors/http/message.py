@@ -26,7 +26,7 @@ ACCEPTED = "gzip, deflate"
 """Requested content codings: those that the standard library decodes in parts without exceeding the limit."""
 
 BEGINNING = 65_536
-"""Number of bytes that are kept of a body beyond its limit."""
+"""Number of bytes that are kept of a body that exceeds its limit."""
 
 PORTION = 262_144
 """Maximum number of buffered bytes of a body that is read in parts."""
@@ -148,7 +148,7 @@ class BodyReader:
 
         Raises `UndecodableError` if the body ends within its coding.
         """
-        # An empty body has no content coding, for any header.
+        # An empty body cannot end within a content coding, even if a header names one.
         if self._inflate is not None and self._read and not self._inflate.eof and not self.full:
             raise UndecodableError("ends in the middle of its content coding")
         body = b"".join(self._pieces)

@@ -106,7 +106,9 @@ def scalar(value: Json) -> str:
 
 
 def _item(value: Json) -> str:
-    """Return an item of a list as text. No style has a form for null, and the text `null` would be another item."""
+    """Return an item of a list as text. Raises `UnbindableError` for null: no style has a form for it, and the text `null` would be another
+    item.
+    """
     if value is None:
         raise UnbindableError("a list holds null, for which there is no form outside of JSON: leave it out")
     return scalar(value)
@@ -213,7 +215,7 @@ def header_text(parameter: HttpParameter, value: Json) -> str:
 
 
 def cookie_pairs(parameter: HttpParameter, value: Json) -> list[str]:
-    """Yield pairs of `style: cookie` (3.2): nothing is encoded, so every part must be valid in a cookie (RFC 6265, section 4.1.1)."""
+    """Return pairs of `style: cookie` (3.2): nothing is encoded, so every part must be valid in a cookie (RFC 6265, section 4.1.1)."""
 
     def plain(text: str) -> str:
         if _COOKIE_UNSAFE.search(text):
@@ -226,7 +228,7 @@ def cookie_pairs(parameter: HttpParameter, value: Json) -> list[str]:
 
 
 def query_pairs(parameter: HttpParameter, value: Json) -> list[str]:
-    """Yield encoded `name=value` pairs of the query or, joined otherwise, of the Cookie header. An empty array or object sends nothing."""
+    """Return encoded `name=value` pairs of the query or, joined otherwise, of the Cookie header. An empty array or object sends nothing."""
     encode = reserved if parameter.allow_reserved else percent
     return _pairs(percent(parameter.name), value, parameter.style, parameter.explode, encode)
 
@@ -248,15 +250,14 @@ def _pairs(name: str, value: Json, style: str, explode: bool, encode: Callable[[
     if delimiter is None:
         raise UnbindableError(f"the style {style!r} does not exist in a query")
     flat = _texts(value)
-    if (
-        style != "form"
-    ):  # the comma is distinguished from a value's by its encoding; other delimiters are encoded as in a value
+    # The comma of `form` is not encoded, but a comma in a value is. The other delimiters are encoded in both places.
+    if style != "form":
         undivided(value, unquote(delimiter))
     return [f"{name}={delimiter.join(encode(text) for text in flat)}"]
 
 
 def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> list[str]:
-    """Yield pairs like `color[R]=100`. The standard leaves deeper values and arrays open; they are sent as Stripe, PHP, Rails and qs read
+    """Return pairs like `color[R]=100`. The standard leaves deeper values and arrays open; they are sent as Stripe, PHP, Rails and qs read
     them.
 
     These are `a[]=1&a[]=2` and `a[0][b]=1`: there, a plain repeated name keeps only its last value, and a single one is not a list.
@@ -287,7 +288,7 @@ def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> l
 
 
 def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]]:
-    """Yield the parts of one multipart property that has a style (3.1.1, section 4.8.15.1.2): names and texts, unencoded."""
+    """Return the parts of one multipart property that has a style (3.1.1, section 4.8.15.1.2): names and texts, unencoded."""
     value = joined(value, part.nested)
     style = part.style or "form"
     explode = part.explode if part.explode is not None else style == "form"
@@ -298,7 +299,7 @@ def styled_parts(name: str, value: Json, part: HttpPart) -> list[tuple[str, str]
 
 
 def form_pairs(value: Mapping[str, Json], parts: Mapping[str, HttpPart]) -> list[str]:
-    """Yield pairs of application/x-www-form-urlencoded, property by property (3.1.1, section 4.8.15): a space is `+`, an object without a
+    """Return pairs of application/x-www-form-urlencoded, property by property (3.1.1, section 4.8.15): a space is `+`, an object without a
     style is JSON."""
     pairs: list[str] = []
     for name, item in value.items():

@@ -47,7 +47,7 @@ __all__ = ["PollingExecutor", "reader_for"]
 
 _RETRY_AFTER = "retry-after"
 _MAX_MISSES = 5
-"""Maximum number of consecutive temporary failures of status requests."""
+"""Maximum number of consecutive temporary failures of status requests, before polling stops."""
 _CALLED_OFF_S = 3.0
 _TOLD = frozenset({"egress_refused", "upstream_timeout", "paused", "expired"})
 _READ_ON = "find out what became of the operation before trying again"
@@ -333,9 +333,8 @@ class _Following:
         followed.requests += 1 if isinstance(answer, Refused) else answer.delivery.attempts or 1
         self._hear(followed, answer)
         if isinstance(answer, Failed) and answer.error.code == "rejected":
-            return Success(
-                data=answer.data, delivery=answer.delivery
-            )  # Keys of an error response are not those of a status
+            # The members that look like a rejection (`ok: false`) belong to the status, which has its own settings.
+            return Success(data=answer.data, delivery=answer.delivery)
         return answer
 
     def _request(self, method: str, url: str) -> Call:

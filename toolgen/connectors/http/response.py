@@ -341,7 +341,7 @@ def told(headers: Mapping[str, str], status: int, now: float) -> dict[str, float
 
 
 def _budgets(headers: Mapping[str, str], now: float) -> Iterator[tuple[int, float]]:
-    """(calls left, seconds until there are more), wherever an answer says both."""
+    """Yield (calls left, seconds until there are more) for each budget of which the headers state both."""
     combined = headers.get("ratelimit")
     if combined is not None and len(combined) <= _MAX_HEADER_LENGTH:
         yield from _combined(combined)
@@ -357,7 +357,7 @@ def _budgets(headers: Mapping[str, str], now: float) -> Iterator[tuple[int, floa
 
 
 def _combined(text: str) -> Iterator[tuple[int, float]]:
-    """Return the items of a structured field's list, or one dictionary with its keys."""
+    """Yield (calls left, seconds) for each item of a `RateLimit` header that is a list, or for one that is a dictionary."""
     whole = dict(_FIELD.findall(f",{text}"))
     if "remaining" in whole:
         if "reset" in whole:

@@ -1,6 +1,7 @@
 """HTTP/1.1 client over httpcore for an answer that is read for as long as it goes on, such as an event stream.
 
-It connects to one checked address, or through the policy's proxy; it follows and decodes nothing. A cancelled request is closed.
+It connects to one checked address, or through the policy's proxy; it follows no redirects and
+decodes nothing. A request that is cancelled closes its connection.
 """
 
 from __future__ import annotations

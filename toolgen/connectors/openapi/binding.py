@@ -185,7 +185,9 @@ def _templated(operation: Operation, note: Note) -> tuple[str, list[Parameter]]:
     """Return the path as a template, and the parameters, of which those in the path are exactly the variables of the template."""
     path, _, fragment = operation.path.partition("#")
     if "/" in fragment or "{" in fragment:
-        raise FaultError("bad_path", operation.origin, "the path has a # in it, and the part after # is never sent")
+        raise FaultError(
+            "bad_path", operation.origin, "the path continues after a #, and the part after # is never sent"
+        )
     if fragment:
         note("fragment_in_path", "the path has a # in it; the part after # is never sent and was cut off")
     if not path.startswith("/"):
@@ -419,6 +421,6 @@ def _raw_bytes(media_type: str, raw: Any) -> bool:
     if plain.startswith("text/") or plain.endswith(TEXTUAL):
         return is_file(raw)
     if "*" in plain:
-        return True  # no known media type for the text
+        return True  # a range does not say that the body is text
     textual = isinstance(raw, dict) and raw.get("type") == "string" and not is_file(raw)
     return not textual or plain == "application/octet-stream" or plain.startswith(("image/", "audio/", "video/"))

@@ -81,7 +81,7 @@ class OpenApiConnector(Connector):
         return MockApp(MockDescription(config))
 
     def prover(self, config: SourceConfig, info: SourceInfo, *, examples: int, seed: str) -> Prover:
-        """Return the prover that compares requests with the description, or None for declared requests."""
+        """Return the prover that compares requests with the description. For declared requests there is nothing to prove."""
         if config.resource:
             return super().prover(config, info, examples=examples, seed=seed)
         from toolgen.connectors.openapi.proof.prover import prove_http_tools  # noqa: PLC0415 - for `toolgen verify` alone

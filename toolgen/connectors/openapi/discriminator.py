@@ -85,7 +85,7 @@ def _allowed(raw: Any, name: str, documents: Documents) -> Sequence[object] | No
 
 
 def _parts(raw: Any, documents: Documents) -> list[dict[str, Any]]:
-    """Yield a schema and all schemas it is composed of, with references followed."""
+    """Return a schema and all schemas that it is composed of (`$ref`, `allOf`), with references followed."""
     found: list[dict[str, Any]] = []
     seen: set[int] = set()
     todo = [(raw, 0)]

@@ -108,7 +108,7 @@ def _other_words(identifier: str, found: tuple[str, ...]) -> Iterator[tuple[str,
 
 
 def _telling(route: _NamedRoute) -> Iterator[tuple[str, ...]]:
-    """Return the segments that distinguish an operation, with the segments that all paths of a provider share at the end."""
+    """Yield the segments that distinguish an operation, with the segments that all paths of a provider share at the end."""
     plain = _plain(route.fixed)
     provider = {words(segment) for segment in route.path.split("/") if "." in segment} | {("providers",)}
     yield from (segment for segment in reversed(plain) if segment not in provider)
@@ -306,7 +306,7 @@ def _thing(route: _NamedRoute) -> tuple[str, ...]:
 
 
 def _plain(fixed: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the segments without versions and without common prefixes."""
+    """Return the segments without versions, `api` and `rest`."""
     return [segment for segment in fixed if not VERSION.fullmatch("".join(segment))]
 
 

@@ -77,7 +77,7 @@ _WELL_FORMED: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-# Number to add to an exclusive bound, or to subtract from it, for the equal inclusive bound.
+# Number that turns an integer bound of this keyword into the equal bound of the other keyword (`_OTHER`).
 _BOUNDS = {"minimum": -1, "maximum": 1, "exclusiveMinimum": 1, "exclusiveMaximum": -1}
 _OTHER = {
     "minimum": "exclusiveMinimum",
@@ -85,7 +85,7 @@ _OTHER = {
     "exclusiveMinimum": "minimum",
     "exclusiveMaximum": "maximum",
 }
-# Values that do not restrict the accepted values.
+# Keywords that do not restrict the accepted values.
 _NO_CONSTRAINTS = frozenset({"default", "deprecated", "writeOnly"})
 
 

@@ -12,7 +12,8 @@ __all__ = ["CLOSE", "OPEN", "lines_of", "single_line"]
 
 OPEN: Final = "\ue000"
 CLOSE: Final = "\ue001"
-"""Markers of the start and end of a link's text while patterns match. They are private-use characters, which no description contains."""
+"""Markers of the start and end of a link's text while patterns match. They are private-use characters, which `lines_of`
+removes from descriptions first."""
 _SIGNS: Final = "<>*_[]|#~!`"
 # Substitutes for characters in code that would be markup elsewhere, until the text is one line.
 _IN_CODE = {ord(sign): chr(0xE010 + place) for place, sign in enumerate(_SIGNS)}

@@ -55,7 +55,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class RequestBody(Struct, frozen=True, kw_only=True):
-    """Chosen media type of a request body."""
+    """Request body in the media type that is sent, of those that the operation offers."""
 
     media_type: str
     schema: Any

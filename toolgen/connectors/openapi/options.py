@@ -45,7 +45,7 @@ class OpenApiKeys(msgspec.Struct):
 class OpenApiOptions(Struct, frozen=True, kw_only=True):
     """Options of an OpenAPI source.
 
-    `ways` are credentials for a description without security schemes, by the keys of `auth:`. `constants` are parameter values by name.
+    `ways` are security schemes for a description without any, by the keys of `auth:`. `constants` are parameter values by name.
     `configured` are the keys of `auth:`. `loose`: formats are documented and not checked.
     """
 
@@ -136,7 +136,9 @@ def _constants(given: Mapping[str, Any], document: YamlDocument, path: tuple[str
 
 
 def _ways(auth: Mapping[str, Any], document: YamlDocument, path: tuple[str, ...]) -> dict[str, SecurityScheme]:
-    """Return the keys that have a meaning without a description. A key that is the name of a security scheme means that scheme."""
+    """Return the schemes of the keys that have a meaning without a description. A key that is also the name of a described scheme means
+    that scheme.
+    """
     found: dict[str, SecurityScheme] = {name: SCHEMES[name] for name in ("bearer", "basic") if name in auth}
     for name, written in auth.items():
         if name == _API_KEY or (isinstance(written, dict) and "value" in written):

@@ -37,7 +37,7 @@ _PYTHON: Mapping[str, tuple[type, ...]] = {
 }
 _NOTHING = object()
 _WORDS = frozenset({"title", "description", "examples", "deprecated", "default"})
-_SAMPLES = 8  # for each branch of a choice
+_SAMPLES = 8  # sample values for each branch of a choice
 _MAX_BRANCHES = 32
 _MAX_DEPTH = 20
 

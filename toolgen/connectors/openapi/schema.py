@@ -55,9 +55,9 @@ class _SchemaPosition(NamedTuple):
     kept: frozenset[str] = frozenset()
     optional: bool = False  # some valid arguments have no value for it
     needs: frozenset[str] = frozenset()  # names that the schema itself requires
-    root: bool = (
-        False  # of what is sent itself, whose read-only members may be given, and need not be: it may not exist yet
-    )
+    # True for the value itself and not for a member of it. Its read-only properties may be given and are not required, because the object
+    # may not exist yet.
+    root: bool = False
     open: bool = False  # the surrounding composition is closed as a whole
 
     def inside(self, *, optional: bool = False) -> _SchemaPosition:
@@ -87,9 +87,9 @@ class Schemas:
         self._notes = 0
         self._note = self._counted(note)
         self._defs = {direction: Definitions() for direction in Direction}
-        self._own: dict[int, dict[str, Any]] = {}  # `$defs` of arguments, by the set of definitions
+        self._own: dict[int, dict[str, Any]] = {}  # `$defs` of arguments, by the bit set of their definitions
         self._broken: dict[tuple[Direction, str], FaultError] = {}
-        self._faulty = 0  # definitions of arguments by index
+        self._faulty = 0  # bit set of the broken definitions of arguments, by their index
         self._home = "#/definitions" if version == "2.0" else "#/components/schemas"
         self._names: dict[tuple[str, frozenset[str], frozenset[str]], str] = {}
         self._named: set[str] = set()
@@ -309,7 +309,7 @@ class Schemas:
             self._keyword(built, key, value, position)
         patterns = raw.get("patternProperties")
         if isinstance(patterns, dict) and len(patterns) > len(built["patternProperties"]):
-            # Without a pattern that cannot be compiled, its names must not fall under these keywords.
+            # A pattern that cannot be compiled was left out. Its names must not be refused by these keywords instead.
             built.pop("additionalProperties", None)
             built.pop("unevaluatedProperties", None)
         if isinstance(discriminator := raw.get("discriminator"), dict):

@@ -116,7 +116,7 @@ def with_credentials(
 ) -> Operation:
     """Return the operation with the credentials that its own requirement does not mention.
 
-    `ways` are the credentials of toolgen.yaml for a description without schemes. A required parameter also counts as a credential if a
+    `ways` are the schemes that toolgen.yaml names for a description without any. A required parameter also counts as a credential if a
     scheme would be sent in its place: each such scheme becomes an alternative. This applies to schemes `given` in toolgen.yaml, even if the
     requirement has several of them as alternatives, and to all schemes for the header Authorization, which no argument may set.
     """

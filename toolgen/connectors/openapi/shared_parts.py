@@ -40,7 +40,7 @@ class _Sharing:
         self.definitions: dict[str, Any] = {}
         self._taken = taken
         self._names: dict[bytes, str] = {}
-        self._texts: dict[int, bytes] = {}  # parts by identity; the root keeps them alive
+        self._texts: dict[int, bytes] = {}  # JSON of each part by its identity; the root keeps the parts alive
 
     def count(self, schema: dict[str, Any]) -> None:
         """Count the places of each part if all larger parts are shared: a part inside a repeated part counts once."""

@@ -65,7 +65,7 @@ class Visibility:
         if isinstance(branches := raw.get("allOf"), list):
             found.update(*(self.names(one, direction, depth + 1) for one in branches))
         for key in ("anyOf", "oneOf"):
-            # The object may require a property that an alternative would send.
+            # Only a property that every alternative hides is hidden: if one alternative sends it, the object may require it.
             if isinstance(branches := raw.get(key), list) and branches:
                 common = self.names(branches[0], direction, depth + 1)
                 for one in branches[1:]:

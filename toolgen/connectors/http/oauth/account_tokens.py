@@ -14,7 +14,7 @@ __all__ = ["AccountRenewal", "AccountTokens", "unlinked"]
 
 
 def unlinked(error: AuthorizationRequiredError) -> Failed:
-    """Return the failure of a request that followed others of its call: the call is not made again for it."""
+    """Return the error as the failure of a call that already sent a request, because such a call must not be repeated."""
     return Failed(error=Error(code=error.code, message=error.message, suggestion=error.suggestion, help_url=error.page))
 
 
@@ -28,11 +28,11 @@ class AccountTokens(Protocol):
         """Return a token, refreshed if it is old. Raises `AuthorizationRequiredError`, `SecretError` and `StateError`."""
 
     def reject(self, form: UserAccount, principal: Principal, token: str) -> bool:
-        """Say that the system did not accept a token; return True if a new one may help."""
+        """Report that the system did not accept a token; return True if a new one may help."""
 
     async def widen(self, form: UserAccount, principal: Principal, scopes: tuple[str, ...]) -> None:
-        """Say that the system wants more scopes than the account has. Raises `AuthorizationRequiredError` if the person can be asked for
-        them, once; returns if they were asked already. Raises `StateError` and `SecretError`."""
+        """Report that the system requires more scopes than the account has. Raises `AuthorizationRequiredError` if the person can be asked
+        for them, once; returns if they were asked already. Raises `StateError` and `SecretError`."""
 
 
 class AccountRenewal(Unprinted, frozen=True, kw_only=True):
@@ -48,5 +48,5 @@ class AccountRenewal(Unprinted, frozen=True, kw_only=True):
         return self.tokens.reject(self.form, self.principal, self.token)
 
     async def widen(self, scopes: tuple[str, ...]) -> None:
-        """Say that the system wants more scopes, as `AccountTokens.widen` does."""
+        """Report that the system requires more scopes, as `AccountTokens.widen` does."""
         await self.tokens.widen(self.form, self.principal, scopes)

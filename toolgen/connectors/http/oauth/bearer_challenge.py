@@ -27,8 +27,8 @@ def bearer_parameters(header: str) -> Mapping[str, str] | None:
 
 
 def missing_scopes(header: str) -> tuple[str, ...]:
-    """Return the scopes that a request needed and its token did not have (`insufficient_scope`); none if the header says something else,
-    or says it in a way that cannot be passed on."""
+    """Return the scopes that a request needed and its token did not have (`insufficient_scope`); () if the header reports
+    another error, or has too many or invalid scopes."""
     found = bearer_parameters(header)
     if found is None or found.get("error") != "insufficient_scope":
         return ()

@@ -47,7 +47,9 @@ class TlsMaterial(Unprinted, frozen=True, kw_only=True):
 
 
 class Via(Struct, frozen=True, kw_only=True):
-    """Route to a place: the policy that decides (None: on behalf of the operator), the source, and the TLS settings."""
+    """Route to a place: the policy that decides (`permit`; None: on behalf of the operator), the destination that it is asked about, and
+    the TLS settings.
+    """
 
     permit: Permit | None = None
     destination: Destination = field(default_factory=lambda: Destination(host="", port=0))

@@ -176,8 +176,8 @@ def _accepts(schema: Schema, value: Json) -> bool:
 
 
 def _headers(description: MockDescription, answer: DescribedResponse, status: int) -> dict[str, str]:
-    """Return the described headers with plain values. Headers of rate limits are sent only with answers about a limit: a gateway would
-    wait.
+    """Return the described headers with plain values. Headers of rate limits are sent only with answers about a limit, because the
+    mock has no limits and a gateway would wait.
     """
     built = {"Retry-After": "1"} if status in _RETRY else {}
     for name, raw in answer.headers.items():

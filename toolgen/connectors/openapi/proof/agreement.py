@@ -344,8 +344,8 @@ class _Comparison:
     def _as_form(
         self, mine: Mapping[str, Any], theirs: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return both schemas with `anyOf` for `oneOf` if they contain a file: the object that represents a file may match several
-        branches.
+        """Return both schemas of a form. In a composition with a file, the described one gets `anyOf` for `oneOf`, because the object that
+        represents the file may match several branches, and loses its keywords for text, because that object is not text.
         """
         theirs = dict(theirs if "oneOf" not in theirs or "oneOf" in mine else _any_of(theirs))
         if "$ref" in theirs and "$ref" not in mine:

@@ -1,8 +1,8 @@
 """Second judge of requests: openapi-core unmarshals a request, and this module knows the requests that it cannot judge.
 
 openapi-core is used only for requests that it can read. The limits were found in its source (0.23), and each is reported per argument. It
-splits values after decoding them, knows no exploded objects, has no label and matrix paths without templates of its own, and leaves a value
-as text if a schema has no single type.
+splits values after decoding them, does not gather exploded objects, does not read the path styles label and matrix, and leaves a value as
+text if a schema has no single type.
 """
 
 from __future__ import annotations

@@ -8,15 +8,15 @@
 - Answers of more than `MAX_ANSWER_SIZE` bytes of definitions are cut: an open definition replaces the rest, keywords that could then
   refuse too much are left out (`CONTRARY`), and exactly one of several branches becomes any of them.
 - Arguments that no value can satisfy are repaired (`connectors/openapi/satisfiable.py`): values of an enum take the type beside
-  them, bounds that exclude each other are left out, `oneOf` with overlapping branches becomes `anyOf`, and a composition that is
-  closed by one of its parts is closed as a whole.
+  them, bounds that exclude each other are left out, `oneOf` becomes `anyOf` if all values of a branch fit another, and a composition
+  that is closed by one of its parts is closed as a whole.
 - A constant or a list of values that no manifest can hold, such as an integer of more than 300 digits, is left out. `carried`.
 - An answer whose schema is nested more than 60 levels deep has none.
 - Bounds beyond 2**53 are doubles if a double is exact; patterns that the engine cannot compile are left out; unknown types
   (`int`, `file`) are read as the types they mean (`words`).
 - A body or parameter that is neither JSON nor a form is one text (or file) that the agent writes, whatever its schema (`contract`).
 - Headers of the gateway and credentials are not arguments (`bound_arguments`): a parameter with the name of a scheme,
-  or one of `TOKENS` if a bearer token is needed; a property of a body only if its description mentions it (`fills_token`).
+  or one of `TOKENS` if a bearer token is needed; a property of a body only if its description mentions a token (`fills_token`).
   Google's system parameters (`GOOGLES`) and AWS's signature (`SIGNATURE`) are not arguments either, and `constants:` of
   toolgen.yaml are sent with their fixed values.
 """
@@ -257,7 +257,7 @@ def is_bytes(schema: Any) -> bool:
 
 
 def without_choice(branch: Any, discriminator: Mapping[str, Any], written: Any) -> Any:
-    """Return a tool's branch without the restriction to its discriminator value, if the description has that restriction."""
+    """Return a tool's branch without the restriction to its discriminator value, if the description's discriminator has that value."""
     name = discriminator.get("propertyName")
     ref = written.get("$ref") if isinstance(written, dict) else None
     if not isinstance(branch, dict) or not isinstance(name, str) or not isinstance(ref, str) or "properties" in written:

@@ -51,7 +51,7 @@ class Undefined(Struct, frozen=True, kw_only=True):
     """Reason why the specification does not define how a value is sent."""
 
     reason: str
-    property: str = ""  # a value of the body
+    property: str = ""  # name of the property of the body, if only one is concerned
 
 
 def is_json(media_type: str) -> bool:

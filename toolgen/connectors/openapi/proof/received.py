@@ -129,7 +129,9 @@ def _values(template: str, sent: str, listed: Mapping[str, Collection[str]]) -> 
 def _groups(
     names: Sequence[str], literals: Sequence[str], text: str, listed: Mapping[str, Collection[str]], repeated: str
 ) -> tuple[str, ...] | None:
-    """Yield the values in a segment, with the first as short or as long as possible; a percent-encoded character counts as one."""
+    """Return the values in a segment, or None for another segment. `repeated` makes the first as short or as long as possible; a
+    percent-encoded character counts as one.
+    """
     pattern = _literal(literals[0])
     for name, literal in zip(names, literals[1:], strict=True):
         several = "|".join(map(_literal, listed.get(name, ())))

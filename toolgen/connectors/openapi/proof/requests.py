@@ -39,11 +39,11 @@ _NOBODY = Principal(id="verify")
 class _ProofLedger(Struct, kw_only=True):
     """Results of a proof, argument by argument."""
 
-    seen: set[str] = set()  # part of an example
+    seen: set[str] = set()  # argument of a request that was judged
     read: set[str] = set()  # parsed by our own reader
     core: set[str] = set()  # parsed by openapi-core
     unable: dict[str, str] = {}  # reason why openapi-core could not judge it
-    undefined: dict[str, str] = {}  # values that the specification does not define
+    undefined: dict[str, str] = {}  # reason why the specification does not define how it is sent
     disputed: dict[str, str] = {}  # complaints of only one judge
     refused: dict[str, str] = {}  # refusal -> text of an example
     examples: int = 0

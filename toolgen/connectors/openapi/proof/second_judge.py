@@ -1,8 +1,9 @@
 """Second judge of each fault in a schema or a request. A fault that it does not confirm is disputed, and not a failure.
 
 A validator (jsonschema-rs) judges schemas: it looks for a value that one of the two accepts and the other refuses. The description's schema
-is in the form for openapi-core, which the comparison does not use. Keywords that no validator checks (formats, encodings, names of
-properties) are not judged. openapi-core judges requests. If it cannot read one, the texts of a value are searched in their place.
+is in the form for openapi-core, which the comparison does not use. A difference that no validator can see (formats, encodings, names of
+properties) counts without its judgement. openapi-core judges requests. If it cannot read one, the texts of a value are searched in their
+place.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _plain(value: Any) -> str | None:
 
 
 def _hosts(described: SpecOperation, root: Mapping[str, Any]) -> Iterator[str]:
-    """Return URLs of scheme, host and basePath of 2.0: https before http, and without schemes the scheme of the description's URL."""
+    """Yield URLs of scheme, host and basePath of 2.0: https before http, and without schemes the scheme of the description's URL."""
     host = root.get("host") if isinstance(root.get("host"), str) else ""
     base = root.get("basePath") if isinstance(root.get("basePath"), str) else ""
     base = f"/{base.strip('/')}" if base and base.strip("/") else ""
@@ -302,7 +302,7 @@ def _declared(documents: Documents) -> tuple[Mapping[str, SecurityScheme], str]:
 def _schemes(
     names: set[str], schemes: Mapping[str, SecurityScheme], documents: Documents, config: SourceConfig
 ) -> Iterator[Fault]:
-    """Yield a fault for each scheme that differs from the description. A description without valid schemes has none."""
+    """Yield a fault for each scheme that differs from the description's, or from that of `auth:` if the description does not declare it."""
     declared, place = _declared(documents)
     for name in sorted(names):
         wanted = declared.get(name, config.api.ways.get(name))

@@ -127,14 +127,16 @@ class ShapeComparison:
     def _undeclared(
         self, one: HttpParameter, schema: Mapping[str, Any], described: SpecOperation
     ) -> Iterator[SchemaDisagreement]:
-        """Return a difference for a path variable without a declared parameter, which accepts any text."""
+        """Yield a difference for a parameter that the description does not declare: only a variable of the path is allowed, as any text."""
         argument = (schema.get("properties") or {}).get(one.argument)
         if one.in_ != "path" or f"{{{one.name}}}" not in described.path:
             what = f"the {one.in_} {one.name!r} is sent, which the description does not have"
             yield SchemaDisagreement(path=(one.argument,), pointer=described.origin, what=what, value="text")
         elif self._argument_schema(argument, schema) != _TEXT:
             yield SchemaDisagreement(
-                path=(one.argument,), pointer=described.origin, what="is not only the text that a path accepts"
+                path=(one.argument,),
+                pointer=described.origin,
+                what="is not plain text, which an undeclared variable of the path accepts",
             )
 
     def _parameter(
@@ -152,7 +154,7 @@ class ShapeComparison:
                 yield SchemaDisagreement(
                     path=(one.argument,),
                     pointer=pointer,
-                    what=f"is not text, although its media type is {kind} is written as",
+                    what=f"is not text, although its media type is {kind}",
                 )
             return
         yield from self._compared(argument, schema, raw, f"{pointer}{below}", (one.argument,), _IN)

@@ -18,8 +18,9 @@ _T = TypeVar("_T")
 SERVER = "http://server.test/base"
 _SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 _CONTAINERS = _SCHEMA_MAPS | {"allOf", "anyOf", "oneOf", "prefixItems", "enum", "required"}
-# Values that may look like schemas; text keywords; and `default`, which a reader would insert for an absent value.
+# Keywords with values, which may look like schemas and are copied unchanged.
 _KEPT = frozenset({"enum", "const", "required"})
+# Keywords with texts, and `default`, which a reader would insert for an absent value.
 _DROPPED = frozenset(
     {"default", "description", "example", "examples", "externalDocs", "title", "xml", "$schema", "$id", "deprecated"}
 )
@@ -37,7 +38,7 @@ ONE_FILE: Mapping[str, Any] = {
     "properties": {"file": {"type": "string", "format": "binary"}},
     "required": ["file"],
 }
-"""Media type of a form with unknown parts."""
+"""Schema of a multipart form whose parts the description does not name."""
 _NOT_A_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "schema"})
 _FORM, _MULTIPART, _JSON = "application/x-www-form-urlencoded", "multipart/form-data", "application/json"
 
@@ -131,7 +132,7 @@ class Descriptions:
         )
 
     def schema(self, written: Any) -> tuple[Any, Mapping[str, Any]]:
-        """Return a schema in the form of the document, and add the schemas it refers to by name."""
+        """Return a schema in the form of the document, and by name all schemas that it and earlier ones refer to there."""
         built = self._schema(written)
         self._drain()
         return built, self._schemas
@@ -176,7 +177,7 @@ class Descriptions:
         return media, {"required": required, "content": self._content(media)}
 
     def _media(self, kind: str, written: Any, required: bool) -> Mapping[str, Any]:
-        """Return a media type as it is sent. Multipart without named parts is one file; it may also declare that it has none."""
+        """Return a media type as it is sent. Multipart without named parts is one file, unless it is optional and declares no parts."""
         media = self._documents.follow(written)
         media = media if isinstance(media, dict) else {}
         unknown = kind.strip().lower().startswith("multipart/") and not media.get("encoding")
@@ -377,7 +378,7 @@ class Descriptions:
             try:
                 self._schemas[self._names[ref]] = self._schema(self._documents.lookup(ref))
             except UnresolvedRefError:
-                continue  # a circular reference, for which no tool exists
+                continue  # without a target the schema stays open; a tool that requires it does not exist
 
 
 def _without_demand(schema: _T, names: frozenset[str]) -> _T:

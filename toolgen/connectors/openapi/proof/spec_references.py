@@ -15,7 +15,7 @@ from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
 __all__ = ["References"]
 
 _MAX_CHAIN_LENGTH = 50
-_MAX_DEPTH = 12  # fields that contain an operation's schemas
+_MAX_DEPTH = 12  # nesting of the objects around an operation's schemas
 # Parameters, bodies, media types and responses have Reference Objects by the specification: keywords beside their `$ref` have no effect.
 # Below these are schemas, values, and descriptions of other requests.
 _NOT_OPENED = frozenset(

@@ -69,7 +69,7 @@ def parameter_schema(
 def body_of(described: SpecOperation, demanded: Callable[[Any], frozenset[str]], media_type: str) -> SpecBody | None:
     """Return the body of a media type as described; None if the operation has none. `demanded` returns the required names of a schema.
 
-    A body with required properties is itself required, even if a description does not say so.
+    A body with required properties is itself required for POST, PUT and PATCH, even if a description does not say so.
     """
     forgotten = described.method.lower() in {"post", "put", "patch"}
     if described.version == "2.0":
@@ -126,7 +126,7 @@ def _key(content: Mapping[str, Any], media_type: str) -> str | None:
 
 
 def answers(described: SpecOperation, documents: Documents) -> list[SpecResponse]:
-    """Return the distinct JSON schemas of the responses for success, or of `default` if there is no successful status."""
+    """Return the distinct JSON schemas of the responses for success, or of `default` if no successful status has one."""
     responses = described.operation.get("responses")
     found: list[SpecResponse] = []
     if not isinstance(responses, dict):

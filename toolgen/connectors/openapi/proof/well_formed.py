@@ -49,7 +49,7 @@ def _compiles(pattern: Any) -> bool:
         return False
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # class escapes with another meaning in ECMA
+            warnings.simplefilter("error")  # Python warns of a character class that has another meaning in ECMA
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError, Warning):
         return False

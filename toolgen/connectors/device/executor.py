@@ -50,7 +50,7 @@ class DeviceExecutor:
         return Failed(error=deferred(call.id, call.rule))
 
     def preview(self, call: Call) -> JsonObject:
-        """The request, and what would be displayed."""
+        """Return the request, and the text to display."""
         return _asked(call)
 
     async def close(self) -> None:

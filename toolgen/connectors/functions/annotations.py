@@ -38,7 +38,7 @@ _WRITE = "write what it means as msgspec.Meta(…), pydantic.Field(ge, gt, le, l
 class FunctionParameter(Struct, frozen=True, kw_only=True):
     """Parameter of a tool. `alias` is the argument's name, "" for the parameter's own.
 
-    `factory` makes a mutable default; `described`: its annotation has a description.
+    `factory` makes a default anew for each call; `described`: its annotation has a description.
     """
 
     kind: Any
@@ -148,7 +148,7 @@ def _with_field(name: str, made: FunctionParameter, found: Any) -> FunctionParam
 
 
 def _given(default: Any) -> Any:
-    """Return True for a default. pydantic has its own marker for no default, and older code uses `...`."""
+    """Return the default of a `Field`, or `NOTHING`. pydantic has its own marker for no default, and older code uses `...`."""
     return NOTHING if default is ... or type(default).__name__ == "PydanticUndefinedType" else default
 
 
@@ -159,7 +159,8 @@ def _said(hint: Any) -> tuple[Any, ...]:
 def _metas(said: Any, where: str, *, outermost: bool) -> Iterator[msgspec.Meta]:
     """Convert one piece of metadata to msgspec's. `outermost`: it belongs to a whole parameter, not to a type nested in it."""
     kind, module = type(said).__name__, type(said).__module__.partition(".")[0]
-    if said is None or (kind == "Strict" and module == "pydantic" and said.strict):  # metadata without an effect
+    # None is no metadata, and strict reading applies in any case.
+    if said is None or (kind == "Strict" and module == "pydantic" and said.strict):
         return
     if isinstance(said, msgspec.Meta):
         yield said

@@ -278,7 +278,7 @@ class ToolContext:
         return await self._ask(key, "sampling/createMessage", params)
 
     async def roots(self, *, key: str = "roots") -> tuple[str, ...]:
-        """The URIs of the folders that the caller works in. Raises as `elicit` does."""
+        """Return the URIs of the folders that the caller works in. Raises as `elicit` does."""
         answer = await self._ask(key, "roots/list", MappingProxyType({}))
         found = answer.get("roots")
         listed = found if isinstance(found, list) else []

@@ -90,7 +90,7 @@ def tool(function: Any = None, /, **said: Any) -> Any:  # the overloads are the 
 
 
 class ToolError(Exception):
-    """Raised by a function to tell the agent what went wrong, in its own words; the text of any other exception stays in the log."""
+    """Error with a message for the agent, raised by a function. The text of any other exception is only logged."""
 
     def __init__(self, message: str, *, suggestion: str = "") -> None:
         super().__init__(message)
@@ -120,7 +120,7 @@ class _FunctionFile:
         self.media_type = media_type
 
     def to_json(self) -> JsonObject:
-        """The JSON form of the file: `base64` and `media_type`."""
+        """Return the JSON form of the file: `base64` and `media_type`."""
         return {"base64": base64.b64encode(self.data).decode(), "media_type": self.media_type}
 
 

@@ -29,9 +29,9 @@ class FunctionLoop:
     A `lost` loop gets no more work. If the blocking function ends after all, the loop's calls run to their end, and then it stops.
     """
 
-    def __init__(self, watch: LoopWatch, on_lost: Callable[[], None]) -> None:
+    def __init__(self, watch: LoopWatch, on_blocked: Callable[[], None]) -> None:
         self._watch_by = watch
-        self._found = on_lost
+        self._on_blocked = on_blocked
         self._jobs: dict[Job, asyncio.Task[_Outcome] | None] = {}
         # A served gateway uses uvloop, which hands work over faster.
         self._loop = type(asyncio.get_running_loop())()
@@ -111,11 +111,13 @@ class FunctionLoop:
             self._loop.call_soon_threadsafe(self._answer)
         elif now - asked >= self._watch_by.blocked_s and not self._reported:
             self._reported = True
-            self._found()
+            self._on_blocked()
             self._report(now - asked)
         elif now - asked >= self._watch_by.lost_s and not self.lost:
             self.lost = True
-            _logger.error("async functions get a new event loop: the previous one is blocked for %.1f s", now - asked)
+            _logger.error(
+                "async functions get a new event loop: the previous one has been blocked for %.1f s", now - asked
+            )
         home.call_later(self._watch_by.every_s, self._watch, home)
 
     def _answer(self) -> None:

@@ -254,7 +254,7 @@ def _portable(data: Json) -> tuple[Json, int]:
     Raises `ValueError` for NaN and infinities, which JSON lacks, and `TooDeepError` for more than `MAX_DEPTH` levels.
     """
     written = b""
-    with suppress(TypeError, ValueError):  # an unpaired surrogate, or an integer of any length
+    with suppress(TypeError, ValueError):  # an unpaired surrogate, or an integer of more than 64 bits
         written = msgspec.json.encode(data)
     if not written or b"null" in written:  # msgspec writes null for NaN and infinities too
         if not _is_finite(data):

@@ -52,7 +52,7 @@ class Message:
         self.role = role
 
     def to_json(self) -> dict[str, Any]:
-        """JSON form: `role` and `content`."""
+        """Return the JSON form: `role` and `content`."""
         content = self.content
         return {"role": self.role, "content": content if isinstance(content, str) else content.to_json()}
 

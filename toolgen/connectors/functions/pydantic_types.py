@@ -82,7 +82,7 @@ def is_field(said: Any) -> bool:
 
 
 def discriminating(said: Any) -> Any:
-    """Return the discriminator of pydantic's `Field`, if the field sets nothing else."""
+    """Return a `Field` of pydantic with only the discriminator of the given one."""
     from pydantic import Field  # noqa: PLC0415 - it is there: this is one
 
     return Field(discriminator=said.discriminator)

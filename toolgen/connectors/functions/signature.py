@@ -251,7 +251,7 @@ def _schema_of(kind: Any, mode: Literal["validation", "serialization"] = "valida
     def schema_hook(custom: type) -> dict[str, Any]:
         nonlocal count
         if custom is object:
-            return _ANY  # msgspec reads {} as no answer
+            return _ANY  # msgspec would read an empty schema as none
         if not issubclass(custom, ModelType):
             raise NotImplementedError
         count += 1

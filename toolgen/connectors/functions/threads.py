@@ -95,7 +95,7 @@ def telling(error: BaseException) -> BaseException:
 
 
 class Shares(Struct, frozen=True, kw_only=True):
-    """Maximum number of functions that run, and of abandoned ones that still run: in total, and per principal."""
+    """Maximum numbers of functions that run, and of abandoned ones whose thread was replaced: each in total and per principal."""
 
     all: int = 64
     each: int = 16
@@ -108,7 +108,7 @@ _SHARES = Shares()
 
 class FunctionThreads:
     """Pool of threads for functions. A thread cannot be stopped from outside. A thread whose call was given up is lost: another replaces
-    it, within limits, so that a hanging function affects no other caller, and its own callers only until the limit.
+    it, within limits, so that a hanging function takes no thread from other callers, and from its own ones only beyond the limits.
 
     The counts are changed only on the gateway's loop.
     """

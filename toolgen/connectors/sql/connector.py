@@ -66,7 +66,7 @@ class SqlConnector(Connector):
         return Path(config.location).name if is_file(config.location) else config.location
 
     def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
-        """Return True for the URL of a database, or the path of a database file."""
+        """Return the URL of a database, also for the path of a database file; "" for anything else."""
         if "://" in spec:
             return "" if spec.startswith(("http://", "https://")) else spec
         began = head()

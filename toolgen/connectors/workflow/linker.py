@@ -184,7 +184,7 @@ class _Linker:
             )
         found: list[str] = []
         for name in names:
-            found += [name] if name in self._readings else self._normalized(described[name])
+            found += [name] if name in self._readings else self._sources_at(described[name])
         if not found:
             raise DescriptionError(
                 f"no source of toolgen.yaml is called {' or '.join(names)}, or reads the same description",
@@ -193,7 +193,7 @@ class _Linker:
             )
         return tuple(dict.fromkeys(found))
 
-    def _normalized(self, url: str) -> list[str]:
+    def _sources_at(self, url: str) -> list[str]:
         name = PurePosixPath(url.partition("?")[0]).name
         return [
             source

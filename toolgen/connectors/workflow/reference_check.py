@@ -126,7 +126,7 @@ class _Checker(Struct):
         return None
 
     def _member(self, one: ValueReference, name: str, where: str) -> None:
-        """Yield a warning for a member of an answer that the answer's schema does not have, if the schema lists its members."""
+        """Add a remark on a member of an answer that the answer's schema does not have, if the schema lists its members."""
         tool = self.tools.get(name)
         schema = tool.output_schema if tool is not None else None
         if tool is None or schema is None or len(one.path) < 3 or not isinstance(one.path[2], str):

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolgen.connectors.executor import Answered, InnerCalls
 from toolgen.connectors.inner_calls import RowNotes
-from toolgen.connectors.workflow.report import brief, called_as, error_text, failure, fault
+from toolgen.connectors.workflow.report import brief, called_as, error_fields, failure, fault
 from toolgen.connectors.workflow.values import NOTHING, ExpressionScope, MissingError, evaluate, met
 from toolgen.core.clock import Clock
 from toolgen.core.json_codec import FRAMED_DEPTH, carried, encode_json
@@ -92,7 +92,7 @@ class Run:
         self._row_notes = RowNotes()
 
     async def to_end(self) -> Ended | Waiting:
-        """Run every remaining stage. Raises only the exceptions that end the process."""
+        """Run every remaining stage. Raises only a cancellation, or an exception that ends the process."""
         stages, at, turns = self._binding.stages, 0, 0
         places = {step.id: index for index, stage in enumerate(stages) for step in stage}
         while at < len(stages) and turns < _MAX_TURNS:
@@ -340,7 +340,7 @@ class Run:
                 fault = None if envelope.status == "ok" else envelope.error
             except (MissingError, ExpressionError, _TooManyError) as cause:
                 fault = Error(code="step_failed", message=str(cause) or f"more than {MAX_CALLS} calls")
-            (undone if fault is None else not_undone).append(told | error_text(fault))
+            (undone if fault is None else not_undone).append(told | error_fields(fault))
         ended = self._steps[step.id]
         error = ended.get("error") or {}
         named = {"step": step.id, "tool": step.use.tool} if step.use.tool in seen else {}

@@ -145,7 +145,10 @@ class _ShortFormReader(Struct):
             inner = (*path, "parallel", index)
             one = decode(self.document, inner, GivenStep, DescriptionError)
             if one.parallel:
-                raise fault("parallel: within parallel: has no effect", self.document.where(*inner))
+                raise fault(
+                    "parallel: cannot be nested in parallel: move these steps to the outer one",
+                    self.document.where(*inner),
+                )
             steps.append(self._step(one, inner))
         return tuple(steps)
 

@@ -61,7 +61,7 @@ def _is_open(tool: Tool) -> bool:
 
 
 def _given(draft: DraftUse, tool: Tool, arguments: dict[str, Any], places: dict[str, str]) -> None:
-    """Return the parameters of Arazzo by the names of their arguments."""
+    """Add the parameters of Arazzo to `arguments` and `places`, under the names of the tool's arguments. Raises `DescriptionError`."""
     binding = tool.binding
     known: dict[tuple[str, str], str] = {}
     if tool.http is not None:

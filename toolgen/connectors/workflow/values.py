@@ -147,7 +147,7 @@ def _met(one: Criterion, scope: ExpressionScope) -> bool:
     )
 
 
-_MAX_STEPS = 200_000  # seconds during which the gateway does nothing else
+_MAX_STEPS = 200_000  # steps, which take a fraction of a second, during which the gateway does nothing else
 
 
 @lru_cache(maxsize=256)

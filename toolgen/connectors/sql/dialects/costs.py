@@ -18,13 +18,13 @@ Result: TypeAlias = Literal[
     "scalar",  # a number, a date, a boolean
     "digest",  # a short text
     "one",  # one of the arguments, unchanged
-    "top",  # one of the arguments, or a list with the length of a number behind them
-    "bits",  # a text of bits, with the length of the difference of the second and third argument
-    "sum",  # the sum of all arguments
-    "repeat",  # the first, repeated as often as the number
-    "pad",  # the first, with the number of characters
-    "space",  # the number of characters
-    "series",  # the number of elements
+    "top",  # one of the arguments, or a list of as many values as the number after them
+    "bits",  # a text of bits: the second and third argument are the first and the last bit
+    "sum",  # all arguments together
+    "repeat",  # the first, repeated `count` times (the value of the argument at that position)
+    "pad",  # the first, padded to `count` characters
+    "space",  # a text of `count` characters
+    "series",  # a list of `count` elements
     "replace",  # the first, with each occurrence of the second replaced by the third
     "insert",  # the first, with each character replaced by the third
     "wrap",  # the largest, with the last around each word
@@ -32,15 +32,15 @@ Result: TypeAlias = Literal[
     "join_rest",  # the others, with the first between them
     "template",  # the first, with each placeholder replaced by another argument or padded to a width
     "map",  # the second, for each element of the first
-    "filter",  # a part of the first, while the second is computed for each of its elements
+    "filter",  # a part of the first; the second is a condition, computed for each element
     "gather",  # values of many rows
     "collect",  # a JSON document of values of many rows
     "document",  # a JSON document that contains the arguments
-    "json",  # a part of a JSON document, or all of it including the other arguments
-    "indent",  # a JSON document with indentation by its depth
-    "power",  # a number with digits by the exponent
+    "json",  # a part of a JSON document, or the complete document with the other arguments added
+    "indent",  # a JSON document in which each part is indented by its depth
+    "power",  # a number, whose digits grow with the exponent
     "factorial",  # a number with the digits of a factorial
-    "fill",  # the first, repeated as the following sizes say
+    "fill",  # an array of the first, with the sizes in the second
     "cast",  # the argument converted to another type
 ]
 """Rule for the size of a result."""

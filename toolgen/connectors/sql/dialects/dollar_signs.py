@@ -1,6 +1,6 @@
 """Dollar signs in PostgreSQL and DuckDB: `$1,$2` are two parameters, `$tag$ … $tag$` is a string.
 
-The tokenizer takes whatever stands between two dollar signs for the tag of a string, unless it holds a space.
+The tokenizer reads all text between two dollar signs as the tag of a string, unless it contains a space.
 https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-DOLLAR-QUOTING: a tag is an identifier without dollar signs.
 """
 

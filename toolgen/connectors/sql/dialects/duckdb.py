@@ -87,7 +87,7 @@ def _select_from_statement(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _statement_place(tokens: Sequence[Token]) -> int:
-    """Return the start of the statement: behind the common table expressions, if there are any."""
+    """Return the start of the statement: after the common table expressions, if there are any."""
     if tokens[0].token_type is not TokenType.WITH:
         return 0
     depth = 0

@@ -78,7 +78,7 @@ class ColumnSelection(Struct, frozen=True, kw_only=True):
     qualifier: exp.Identifier | None
     chosen: _Test
     named: tuple[str, ...] = ()  # columns that must exist
-    pattern: re.Pattern[str] | None = None  # if a lambda selects them
+    pattern: re.Pattern[str] | None = None  # if a regular expression selects them
 
 
 def is_selector(node: exp.Expr) -> bool:
@@ -114,7 +114,7 @@ def titles_of_columns(selector: exp.Expr) -> exp.Expr:
 
 
 def is_titles(node: exp.Expr) -> bool:
-    """Return True for an element for the names of columns."""
+    """Return True for a list element made by `titles_of_columns`."""
     return _is_called(node, _TITLES)
 
 
@@ -224,7 +224,7 @@ def _name(part: exp.Expr) -> str:
 
 
 def _star_pattern(item: exp.Expr) -> _Test | None:
-    """Return the columns of `* LIKE 'a%'` and similar forms."""
+    """Return the test of column names in `* LIKE 'a%'` and similar forms; None for any other item."""
     test = item.this if isinstance(item, exp.Not) else item
     if isinstance(test, exp.Star) and test.args.get("ilike") is not None:
         return _of_star(test)
@@ -238,13 +238,13 @@ def _star_pattern(item: exp.Expr) -> _Test | None:
 
 
 def _of_star(star: exp.Star) -> _Test:
-    """Return all columns, or those of `* ILIKE 'a%'`."""
+    """Return the test of column names in `* ILIKE 'a%'`, or a test that every name passes."""
     written = star.args.get("ilike")
     return _like(exp.ILike(this=exp.Star(), expression=written)) if written is not None else lambda _: True
 
 
 def _lambda(node: exp.Lambda) -> _Test:
-    """Return the columns of `lambda c: c LIKE 'a%'` and `lambda c: c IN ('a', 'b')`."""
+    """Return the test of column names in `lambda c: c LIKE 'a%'` and `lambda c: c IN ('a', 'b')`."""
     test = node.this.this if isinstance(node.this, exp.Not) else node.this
     plain = len(node.expressions) == 1 and isinstance(test, (exp.Like, exp.ILike, exp.In))
     if not plain or test.this.name != node.expressions[0].name:
@@ -279,7 +279,7 @@ def _like(test: exp.Expr) -> _Test:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """Return a regular expression with linear time and the same meaning in Python."""
+    """Return a compiled pattern. Refuse one that could take more than linear time, or that Python and RE2 could read differently."""
     repetitions = sum(text.count(sign) for sign in "*+")
     if not _PLAIN_PATTERN.match(text) or len(text) > _MAX_PATTERN_LENGTH or repetitions > _MAX_REPETITIONS:
         refuse("size", "the regular expression of COLUMNS is not a simple one", _EXAMPLE)
@@ -294,7 +294,7 @@ def _refuse_form() -> NoReturn:
 
 
 def title_of(selection: ColumnSelection, alias: str, column: str) -> str:
-    """Return the name of a column of `COLUMNS('(.*)_id') AS 'ref_\1'`: `\1` is the first group of the match."""
+    """Return the name of a column of `COLUMNS('(.*)_id') AS 'ref_\\1'`: `\\1` is the first group of the match."""
     if "\\" not in alias:
         return alias
     found = selection.pattern.search(column) if selection.pattern is not None else None

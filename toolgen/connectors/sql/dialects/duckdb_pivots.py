@@ -152,7 +152,10 @@ def _is_name(node: exp.Expr) -> bool:
 
 
 def _aggregates(using: Sequence[exp.Expr]) -> Iterator[_Named | None]:
-    """Return each call with the suffix of its columns' names, which is empty for a single one. Without aggregates, rows are counted."""
+    """Yield each expression with its alias, a suffix of column names; None if it has several aggregates, or shares USING without an alias.
+
+    Without aggregates, rows are counted.
+    """
     if not using:
         yield exp.Anonymous(this=f"{CALL}count", expressions=[exp.Star()]), ""
     for item in using:

@@ -1,7 +1,8 @@
 """Bounds of lists of numbers and dates that DuckDB computes from rows: `range(n)`, `generate_series(a, b, INTERVAL 1 DAY)`.
 
-DuckDB makes the lists of 2,048 rows at once, and its memory limit does not count all of them. A list may have at most 4,095 elements more
-than its step requires: beyond that the statement fails. The result is an error instead of a large list, and never another list.
+DuckDB makes the lists of 2,048 rows at once, and its memory limit does not count all of them. The bounds of a list may
+differ by at most 4,095, in the unit of its step; with a larger difference the statement fails. The result is an error instead of a large
+list, and never a different list.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ __all__ = ["restore_parameters", "search_for_parameters"]
 _MARK: Final = f"{SLOT}sought"
 _PLACEHOLDERS: Final = frozenset({TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON, TokenType.MOD})
 _MODES: Final = frozenset({"IN", "WITH"})
-_MAX_TOKENS: Final = 5  # mark of a placeholder
+_MAX_TOKENS: Final = 5  # maximum number of tokens of a placeholder
 
 
 def search_for_parameters(tokens: Sequence[Token]) -> Iterator[Token]:
@@ -40,7 +40,7 @@ def search_for_parameters(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _parameter(tokens: Sequence[Token], index: int) -> int | None:
-    """Return the end of the searched placeholder, if `) AGAINST (` stands at `index` before one; else None."""
+    """Return the end of the searched placeholder, if it follows `) AGAINST (` at `index`; else None."""
     words = [token.text.upper() for token in tokens[index : index + 3]]
     if words != [")", "AGAINST", "("] or index + 3 >= len(tokens):
         return None

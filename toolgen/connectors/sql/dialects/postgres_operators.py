@@ -85,7 +85,7 @@ def refuse_null_safe_sign(_tokens: Sequence[Token]) -> NoReturn:
 
 
 def check_operator(node: exp.Expr) -> None:
-    """Refuse an operator with any other name."""
+    """Refuse `OPERATOR(…)` with a sign other than those of this module."""
     if node.args.get("operator") not in _SIGNS:
         refuse("syntax", "an operator is called by its name", "write the operator between its values")
 

@@ -53,7 +53,7 @@ Spelling: TypeAlias = Literal[
     "indexed_by",  # `INDEXED BY name`
     "interval_fields",  # `INTERVAL '2' DAY`
     "interval_texts",  # `INTERVAL '2 weeks 1 day'`
-    "json_keys",  # the operand of a JSON arrow is one key or index, not a path
+    "json_keys",  # the right operand of a JSON arrow is one key or index, not a path
     "null_tests",  # `a IS NOT DISTINCT FROM NULL`
     "nulls_inside",  # `f(x IGNORE NULLS)`
     "operator_order",  # `ORDER BY x USING >`
@@ -99,8 +99,9 @@ class Gathering(Struct, frozen=True):
 class AccountStatements(Struct, frozen=True, kw_only=True):
     """Statements for an administrator of a server about the account of a source. Names of accounts are quoted.
 
-    `make` takes an account, the database, the schemas, whether it writes, and its number of sessions. `bound` takes the resource, an
-    account and a number of sessions. `rights` is the server's word for the account in GRANT, `rows` its feature that hides rows.
+    `make` takes an account, the database, the schemas, True for an account that writes, and its maximum number of sessions. `bound` takes
+    the resource, an account and the maximum number of sessions. `rights` returns the account as it is written in GRANT. `rows` names the
+    server's means to hide rows.
     """
 
     make: Callable[[str, str, Sequence[str], bool, int], Sequence[str]]
@@ -134,7 +135,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
         default_factory=dict
     )  # columns of unnest for a type that is not a list
     scalars_in_from: frozenset[str] = frozenset()  # functions of one value allowed in FROM as one row
-    # calls with their own grammar, which the parser reads as the call itself
+    # calls with their own grammar, which the parser must parse; others are passed through it unchanged
     special_calls: frozenset[str] = frozenset()
     named_arguments: frozenset[str] = frozenset()  # functions with named arguments
     equivalents: Mapping[str, str] = field(default_factory=dict)  # equivalents for functions of other engines
@@ -250,7 +251,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     named_enums: bool = False  # types of enum columns have names, to which texts are cast
     exact_labels: bool = False  # labels of an enum are case-sensitive
     lenient_labels: bool = False  # an enum may hold '' and numbers of labels
-    negative_limits: bool = False  # a negative LIMIT means none
+    negative_limits: bool = False  # a negative LIMIT means no limit
     computed_limits: bool = True  # LIMIT takes an expression
     cross_checked: bool = False  # a second parser may check the statement
     # reading and execution: functions with their own imports, as drivers are extras. `location` is one of the dialect's own.

@@ -55,7 +55,7 @@ class CommitState(Struct):
         )
 
     def done(self, rows: int) -> Success:
-        """Record that the change was committed. `data` is `{"row_count": n}`."""
+        """Record that the change was committed, and return the result. `data` is `{"row_count": n}`."""
         self.committing = False
         return Success(data={"row_count": rows}, delivery=Delivery(sql=self.statement.sql, rows=rows))
 

@@ -111,7 +111,7 @@ _KINDS: Final = (
 
 
 def rest() -> None:
-    """Do nothing between two statements: an open file is locked for every writer."""
+    """Do nothing: no connection is kept between statements, because an open file is locked for every writer."""
 
 
 def query(path: Path, statement: Statement, prefix: str, watch: StatementWatch) -> Success | Failed:

@@ -234,7 +234,7 @@ def explain_sqlstate(state: str, statement: Statement) -> Failed:
 
 
 _OPTION: Final = 1290  # an option of the server prevents the statement
-_MEMORY_OPTION: Final = "mem-used"  # options that limit memory: max_session_mem_used
+_MEMORY_OPTION: Final = "mem-used"  # part of the name of the option max_session_mem_used
 
 
 def explain_errno(number: int, statement: Statement, message: str = "") -> Failed:

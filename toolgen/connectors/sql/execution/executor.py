@@ -54,7 +54,8 @@ def search_schema(database: Database, query: str, limit: int) -> Json:
     """Return the best matching tables, best first, each with its matching columns; a table that matches only by its name gets its first
     columns.
 
-    A table scores for the words it contains, rare ones most, words in its name before those in its columns, comments and labels.
+    A table scores for the words it contains, rare ones most: words in its name count more than those in its columns, and these more than
+    words in comments and labels.
     """
     asked = tuple(dict.fromkeys(_words(query)))[:_MAX_WORDS]
     held = [(table, _weights(table)) for table in database.tables]
@@ -168,7 +169,7 @@ class SqlExecutor:
         permit: Permit | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Return the location. Raises `ConfigError` if it is invalid."""
+        """Create the executor. Raises `ConfigError` for an invalid location."""
         self._location = location_of(location)
         self._reach = Reach(password=password, secrets=secrets or SecretResolver(), permit=permit)
         self._clock = clock or SystemClock()
@@ -182,7 +183,7 @@ class SqlExecutor:
         if a value grew too large, `upstream_unavailable` if the server cannot be reached, all connections are in use or the driver is not
         installed, `egress_refused` if the policy forbids the address, `sql_failed` if the statement is wrong, and `upstream_error` for any
         other error of the database. A change of too many rows is `sql_refused` and rolled back; one whose commit got no reply is
-        `outcome_unknown`. Raises `SecretError` without its password.
+        `outcome_unknown`. Raises `SecretError` if the password cannot be resolved.
         """
         binding = call.tool.binding
         if not isinstance(binding, SqlBinding):

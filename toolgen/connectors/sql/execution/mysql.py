@@ -310,7 +310,7 @@ async def _change(session: _MySQLSession, change: CommitState) -> Success | Fail
     prepared = await _prepare(session, statement.sql)
     if prepared.columns or prepared.parameters != len(statement.parameters):
         return not_a_change(statement)
-    session.streams = True  # without this wait the statement would continue
+    session.streams = True  # if the call is cancelled now, the statement must be killed
     rows = await connection.change(prepared, statement.parameters)
     session.streams = False
     if not statement.cascades and (refused := change.cascading(await _cascades(session, statement))):
@@ -365,7 +365,7 @@ async def _read(session: _MySQLSession, prepared: PreparedStatement, statement: 
     rows = session.connection.rows(fields, most_received(statement), statement.max_cell_bytes)
     async for row in rows:
         nested = any(isinstance(value, (list, dict)) for value in row)
-        # Large documents are parsed in a thread, because the event loop has other work.
+        # Rows with documents are processed in a thread, because the event loop has other work.
         if not (await asyncio.to_thread(answer.take, row) if nested else answer.take(row)):
             return answer.success()  # rows are still arriving: `end` detects that and discards the connection
     session.streams = False

@@ -325,7 +325,9 @@ async def _columns(session: _PostgresSession, cursor: _Cursor) -> list[AnswerCol
 
 
 async def _name_types(session: _PostgresSession, oids: Sequence[int]) -> None:
-    """Return `integer`, `text[]`, `order_status`: psycopg knows the built-in types, the server the others."""
+    """Store the names of types in the session, such as `integer`, `text[]`, `order_status`. psycopg knows the built-in ones, the server the
+    others.
+    """
     asked: list[int] = []
     for oid in oids:
         info = session.connection.adapters.types.get(oid)

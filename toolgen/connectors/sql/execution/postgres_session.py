@@ -11,9 +11,9 @@ from msgspec import Struct
 __all__ = ["SessionRole", "begin", "role_of"]
 
 _CATALOG: Final = "pg_catalog"
-# User-defined functions and operators that could replace built-in ones: an overload with better matching arguments wins over the complete
-# search path (https://www.postgresql.org/docs/current/typeconv-func.html). If there is one, its schema is not in the path.
-# over the whole search path (https://www.postgresql.org/docs/current/typeconv-func.html). Where there is one, the path ends before it.
+# The third fact is true if schema public has user-defined functions or operators that could replace built-in ones: an overload with better
+# matching arguments wins, wherever its schema is in the search path (https://www.postgresql.org/docs/current/typeconv-func.html). Then the
+# path does not contain public.
 _FACTS: Final = """
 SELECT current_setting('is_superuser') = 'on',
   EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'pg_read_all_data'),

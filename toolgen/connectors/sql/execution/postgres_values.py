@@ -23,7 +23,6 @@ _HEX: Final = len(rb"\x")
 
 # Types whose Python type would lose or refuse values: infinity and the years before 1 and after 9999 of dates, months of intervals, the
 # width of a mask. Types that are unknown here and in psycopg are text too.
-# intervals, the width of a mask. What is not registered here and not known to psycopg comes as text too.
 _AS_TEXT: Final = (
     *("date", "time", "timetz", "inet", "cidr", "uuid", "record", "name", "xml", "money", "bit", "varbit", "bpchar", "text"),
     *("varchar", "refcursor", "macaddr", "macaddr8", "tsvector", "tsquery", "jsonpath", "point", "box", "circle", "line"),

@@ -247,7 +247,7 @@ class FileEngine:
         self._path = path.absolute()
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._places = asyncio.Semaphore(_CHILDREN)  # futures of that loop
+        self._places = asyncio.Semaphore(_CHILDREN)  # belongs to that loop
         # Threads that start and end processes.
         self._threads = ThreadPoolExecutor(max_workers=_CHILDREN, thread_name_prefix="sql")
         self._lock = RLock()

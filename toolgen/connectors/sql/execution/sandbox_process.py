@@ -124,7 +124,7 @@ def _orders_by_poll() -> Callable[[float], bool]:
 
 
 def _orders_by_thread() -> Callable[[float], bool]:
-    """Yield orders that a thread reads. The thread also ends the process when the gateway has ended."""
+    """Return the function that waits for an order, which a thread reads. The thread also ends the process when the gateway has ended."""
     _Input.buffer = PipeBuffer(os.fdopen(0, "rb", buffering=0, closefd=False), at_end=lambda: os._exit(0))
     return _Input.buffer.wait
 
@@ -137,7 +137,7 @@ class _Input:
 
 
 class _Alarm:
-    """Timer of the running statement that ends the process when the gateway does not answer.
+    """Timer that interrupts a statement at its time limit, and a watch that ends the process when the gateway has ended.
 
     Two sleeping threads: a statement has no overhead, because the kernel counts its time.
     """
@@ -145,11 +145,12 @@ class _Alarm:
     def __init__(self) -> None:
         self._clock = SystemClock()
         self._watch: StatementWatch | None = None
-        # In all threads, those of the library too: the alarm wakes the thread that waits for it, and interrupts no system call.
         self._change = Condition()
         if not _HAS_ALARM:
             Thread(target=self._nag_by_thread, daemon=True).start()
             return
+        # Blocked in all later threads too, those of the library included: the alarm only wakes the thread that waits for it, and interrupts
+        # no system call.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
         for work in (self._nag, _end_with_the_gateway):
             Thread(target=work, daemon=True).start()

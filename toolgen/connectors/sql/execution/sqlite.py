@@ -80,7 +80,8 @@ _UNDECLARED: Final = Reason(
 )
 _TERM: Final = re.compile(r"\d+(st|nd|rd|th) (ORDER|GROUP) BY term")
 _NO_VALUE: Final = Reason(
-    "SQLite cannot store the value: an integer has 64 bits, and a text has no unpaired surrogates", "send another value"
+    "SQLite has no such value: an integer has at most 64 bits, and a text has no unpaired surrogates",
+    "send another value",
 )
 _NO_TERM: Final = Reason("a number in ORDER BY or GROUP BY is not a column of the result", "name the column")
 

@@ -59,7 +59,7 @@ def _is_like(pattern: str, name: str) -> bool:
 
 
 def _listed(table: Table) -> dict[str, Json]:
-    """Return a table's entry in the list of tables. Defaults are omitted: a table that is no view, and no comment."""
+    """Return a table's entry in the list of tables. Defaults are omitted: the kind of a table that is not a view, and an empty comment."""
     told: dict[str, Json] = {"name": _name(table), "columns": len(table.columns)}
     if table.view:
         told["kind"] = "view"
@@ -127,7 +127,7 @@ def _described(table: Table, database: Database) -> dict[str, Json]:
 
 
 def _column(column: Column, table: Table) -> Json:
-    """Return the description of a column without defaults: nullable, and changeable if other columns are."""
+    """Return the description of a column without the usual properties: that it may be null, and that it may be changed as other columns."""
     told: dict[str, Json] = {"name": column.name, "type": column.type}
     if not column.nullable:
         told["nullable"] = False

@@ -98,24 +98,24 @@ _TOOL: Final = re.compile(r"\bthe tool (list_tables|describe_table|explain|chang
 
 
 def statement_alternative(word: str) -> str:
-    """For a statement that is no query, by its first word in upper case."""
+    """Return the suggestion for a statement other than a query, by its first word in upper case."""
     return _STATEMENTS.get(word, _NO_CALL)
 
 
 def catalog_alternative(table: str, schema: str) -> str:
-    """The tools to call in place of a query of the engine's catalog; "" for any other table."""
+    """Return the tools to call in place of a query of the engine's catalog; "" for any other table."""
     folded = schema.lower(), table.lower()
     named = any(name in _CATALOGS for name in folded) or _CATALOG_NAME.match(table)
     return _LIST if named else ""
 
 
 def syntax_alternative(kind: str, argument: str = "") -> str:
-    """For a node of the tree that is not supported, or an argument of it."""
+    """Return the suggestion for an unsupported node of the tree, or for an argument of it."""
     return _SYNTAX.get(f"{kind}.{argument}" if argument else kind, _PLAIN)
 
 
 def name_tools(verdict: Deny, source: str) -> Deny:
-    """The refusal with the full names of the tools of a source: `shop__list_tables`."""
+    """Return the refusal with the full names of the tools of a source: `shop__list_tables`."""
     if _TOOL.search(verdict.suggestion) is None:
         return verdict
     return msgspec.structs.replace(verdict, suggestion=_TOOL.sub(rf"the tool {source}__\1", verdict.suggestion))

@@ -110,7 +110,7 @@ _FIXED: Final = frozenset(
 _OF_FIXED: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.Case, exp.If)
 """What has a number of a fixed size if all of its operands are such numbers; engines fail where it does not fit."""
 _LISTING: Final = frozenset({"array_agg", "range_agg", "range_intersect_agg"})
-_LIMITS: Final = frozenset({"lower", "unnest", "upper"})  # a range consists of its elements
+_LIMITS: Final = frozenset({"lower", "unnest", "upper"})  # functions that return elements of a range
 _NUMBERS: Final = _FIXED | {exp.DType.DECIMAL}
 
 

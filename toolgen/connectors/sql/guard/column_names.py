@@ -40,7 +40,7 @@ _SPACES: Final = str.maketrans("\t\n\r", "   ")
 
 def with_titles(tokens: Sequence[Token], sql: str, dialect: DialectName) -> tuple[list[Token], list[tuple[str, ...]]]:
     """Return the tokens with a number at each SELECT, and by that number the texts of its columns."""
-    commented = RECORDS[dialect].titles_with_comments  # the comment behind a column belongs to its text
+    commented = RECORDS[dialect].titles_with_comments  # the comment after a column belongs to its text
     given: list[Token] = []
     texts: list[tuple[str, ...]] = []
     for index, token in enumerate(tokens):

@@ -289,7 +289,8 @@ class Columns:
         return next((one for one in keys if fold_column(self._dialect, one, quoted=True) in relation.names), None)
 
     def _is_row_test(self, node: exp.Column, scope: SelectScope) -> bool:
-        """Convert `count(t)` and `t IS NULL` of a table to tests of its key: a row with a null key was added by an outer join.
+        """Convert `count(t)` and `t IS NULL` of a table to tests of its key, and return True for such a test. A row with a null key was
+        added by an outer join.
 
         `t IS NOT NULL` is true only if no column is null, and is unchanged.
         """

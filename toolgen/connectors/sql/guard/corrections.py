@@ -83,7 +83,7 @@ def _typed(database: Database, scope: SqlScope, used: frozenset[str]) -> Iterato
 
 
 def _described(column: Column, *, masked: bool) -> tuple[bool, str]:
-    """Describe a column. The first element is True if the description has the type alone, without labels."""
+    """Describe a column. The first element is True if the description has only the type, without labels."""
     if not column.labels or masked:
         declared = column.type.partition("(")[0] if column.labels else column.type
         return True, f"{shown(column.name)} {bounded(declared, 40)}"

@@ -48,9 +48,9 @@ from toolgen.model.sql_scope import SqlScope
 __all__ = ["check_cost"]
 
 MAX_WORK: Final = 800e6  # nanoseconds of one row
-_MAX_DEPTH: Final = 250  # bytes of a document that the statement makes
+_MAX_DEPTH: Final = 250  # levels of a document that the statement makes
 
-_STAR: Final = 10_000  # bytes of the columns of tables
+_STAR: Final = 10_000  # bytes assumed for the columns of tables in `*`
 _LARGE: Final = 9_500_000  # bytes assumed for a value of many rows
 _SMALL_WORK: Final = 20.0  # maximum nanoseconds per byte for such a value
 _STEPS: Final = 32  # steps of a recursion: doubling in each step exceeds every bound by then
@@ -69,14 +69,15 @@ _Type = exp.DType
 _MAX_PADDED_LENGTH: Final = 1_000
 _MAX_TYPE_LENGTH: Final = 65_535
 _JSON: Final = frozenset({_Type.JSON, _Type.JSONB})
-_WHOLE_DIGITS: Final = 18  # bytes of a number with 64 bits
+_WHOLE_DIGITS: Final = 18  # digits that every number with 64 bits can have
 _NOTHING: Final = Bound(0, built=False)
 
 
 def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Sequence[Measure] = ()) -> frozenset[int]:
     """Refuse a statement if one row takes more than MAX_WORK or the dialect's memory. Raises `StatementRefusal`, rule `size`.
 
-    `measured`: parameters, in order, if one is not small. Returns the parameters that are jsonpaths, to be checked with their values.
+    `measured`: the measures of all parameters in order, or () if all are small. Returns the parameters that are jsonpaths, to be checked
+    with their values.
     """
     if not measured and _is_cheap(root, database.dialect):
         return frozenset()
@@ -86,7 +87,7 @@ def check_cost(root: exp.Expr, database: Database, scope: SqlScope, measured: Se
 
 
 def _is_light(cost: Cost) -> bool:
-    """Return True if the result is no larger than the arguments, and work and memory depend on their sizes alone."""
+    """Return True if the result is no larger than the arguments, and work and memory depend only on their sizes."""
     return (
         cost.result in _LIGHT
         and cost.factor == 1
@@ -154,7 +155,8 @@ class _Row:
         self._measured = measured
         self._catalog = catalog
         self._columns: dict[str, Bound] = {}
-        self._variables: Mapping[str, Bound] = {}  # parameters of lambdas and comprehensions, which precede columns
+        # Variables of lambdas and comprehensions take precedence over columns.
+        self._variables: Mapping[str, Bound] = {}
         self._wholes: dict[str, Bound] = {}  # rows as values, by the names of their queries
         self._unnamed: Bound | None = None
         self._work = self._memory = 0.0
@@ -563,7 +565,7 @@ class _Row:
                 self._deepen()
 
     def _deepen(self) -> None:
-        """Increase the depth of documents in a recursion by its depth."""
+        """Mark documents of a recursion as deeper than any limit, because each step may nest them once more."""
         for name, value in self._columns.items():
             if value.json:
                 self._columns[name] = value._replace(depth=_ENDLESS)

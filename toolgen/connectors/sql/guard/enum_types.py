@@ -107,7 +107,7 @@ def _enum_types(database: Database, scope: SqlScope) -> dict[tuple[str, str], En
 
 
 def _written(kind: object, *, keeps_case: bool) -> tuple[str, str]:
-    """The schema and the name of a type as the engine folds them."""
+    """Return the schema and the name of a type as the engine folds them."""
     match kind:
         case exp.Identifier():
             return "", _folded(kind, keeps_case=keeps_case)

@@ -42,13 +42,13 @@ TABLE_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = ByDialect(lambda 
 
 
 def source_columns(name: str, dialect: DialectName) -> tuple[str, ...] | None:
-    """Return the columns that a function gives in FROM: () if its alias declares them, None if it may not stand there."""
+    """Return the columns that a function gives in FROM: () if its alias declares them, None if it is not allowed there."""
     columns = TABLE_FUNCTIONS[dialect].get(name)
     return (name,) if columns is None and name in RECORDS[dialect].scalars_in_from else columns
 
 
 SPECIAL: Mapping[str, frozenset[str]] = ByDialect(lambda record: record.special_calls)
-"""Calls with their own grammar, which the parser must read as the call itself; all others are `name(argument, …)`, unchanged."""
+"""Calls with their own grammar, which the parser must parse; all others are `name(argument, …)`, and are kept as written."""
 
 KEYWORD_ARGUMENTS: Mapping[str, tuple[int, frozenset[str]]] = MappingProxyType(
     {

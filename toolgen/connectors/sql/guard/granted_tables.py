@@ -47,7 +47,7 @@ class Granted:
     """Tables of a scope that the database has."""
 
     def __init__(self, database: Database, scope: SqlScope, spelling: NameRules) -> None:
-        """Create the tables. `schema` is the folded name of the default schema."""
+        """Collect the tables. `schema` is the folded name of the default schema."""
         default = DEFAULT_SCHEMA[database.dialect] or database.name
         self.schema = _folded(default, spelling)
         self._dialect = database.dialect

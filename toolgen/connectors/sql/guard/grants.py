@@ -97,7 +97,7 @@ def _visible_table(table: Table, granted: Mapping[str, tuple[str, ...]], masked:
 
 
 def unknown_names(scope: SqlScope, database: Database) -> list[str]:
-    """Yield tables and columns of a policy that the database does not have, each with the nearest existing name."""
+    """Return tables and columns of a policy that the database does not have, each with the nearest existing name."""
     found: list[str] = []
     seen: dict[str, str] = {}
     for name, table_scope in scope.tables.items():
@@ -162,7 +162,7 @@ _SCOPED: Final[ByIdentity[tuple[tuple[Table, TableScope], ...]]] = ByIdentity(20
 
 
 def scoped_tables(database: Database, scope: SqlScope) -> tuple[tuple[Table, TableScope], ...]:
-    """Yield the tables of the database that the scope opens, each with its open part."""
+    """Return the tables of the database that the scope opens, each with its open part."""
     known = _SCOPED.get(database, scope)
     if known is None:
         found = ((find_table(database, name), entry) for name, entry in scope.tables.items())

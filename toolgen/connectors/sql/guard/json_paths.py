@@ -90,7 +90,7 @@ def check_path(path: str) -> None:
 def _cost(path: str) -> PathCost:
     tokens = _tokens(path)
     compares, results = False, 1
-    roots: set[int] = set()  # depth of nested filters that begin at the document's root
+    roots: set[int] = set()  # for each `$`, the number of enclosing filters
     patterns: list[str] = []
     brackets: list[int] = []  # subscripts of each open bracket
     filters: list[int] = [0]  # number of enclosing filters, for each open parenthesis

@@ -43,8 +43,8 @@ def label_comparisons(
 ) -> tuple[LabelComparison, ...]:
     """Return the comparisons of a resolved query that may be with a text that no row has.
 
-    Names of derived columns and masked columns are ignored. Only PostgreSQL compares case-sensitively here, and it refuses such a
-    comparison of an enum anyway.
+    Names of derived columns and masked columns are ignored. A text that differs from a label only in case counts as another text only
+    for engines with case-sensitive labels.
     """
     labelled = _labelled(database, scope, used)
     if not labelled:

@@ -47,7 +47,7 @@ _STRICT: Final = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)  # never true for NU
 
 
 def is_leakproof(root: exp.Expr, database: Database) -> bool:
-    """True if no condition of the resolved statement can fail for a row, so that row filters need no fence."""
+    """Return True if no condition of the resolved statement can fail for a row, so that row filters need no fence."""
     if not RECORDS[database.dialect].stable_comparisons:
         return False
     return all(_is_safe(part, database) for part in _conditions(root))

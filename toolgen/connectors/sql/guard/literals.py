@@ -33,7 +33,7 @@ _TEXTS: Final = frozenset(
 _DIGITS: Final = frozenset({TokenType.HEX_STRING, TokenType.BIT_STRING})
 _EXECUTABLE: Final = re.compile(r"/\*M?!")
 _TIME: Final = re.compile(r"-?[0-9]{1,3}:[0-5][0-9](:[0-5][0-9])?\Z")
-_NO_TYPES: Final = frozenset({"BINARY", "INTERVAL"})  # an operator of MySQL, and words with their own grammar
+_NO_TYPES: Final = frozenset({"BINARY", "INTERVAL"})  # an operator of MySQL, and a word with its own grammar
 _NO_DATES: Final = frozenset(
     {"DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ", "TIME", "BOOLEAN", "BOOL", "JSON", "JSONB", "INTERVAL"}
 )
@@ -107,7 +107,7 @@ def _check_number(sql: str, token: Token, following: Token | None, record: Diale
 
 
 def _check_plus(tokens: Sequence[Token], place: int) -> None:
-    """Refuse a sign before a number, because the parser drops it. A sign before a name, a call or parentheses is read correctly."""
+    """Refuse a + before other values than numbers, names, calls and parentheses, because the parser drops it."""
     number = place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.NUMBER
     if is_signed(tokens, place) and not number and not operand_end(tokens, place + 1):
         refuse("literal", "a value has the sign +", "omit the +, or put parentheses around the value: +(x)")
@@ -124,7 +124,7 @@ def _check_cast(kind: Token | None, record: Dialect) -> None:
 
 
 def _check_neighbours(sql: str, token: Token, following: Token, record: Dialect) -> None:
-    """Refuse adjacent texts, which are one text only on two lines:
+    """Refuse adjacent texts unless the engine reads them as one text. PostgreSQL does so only if they are on two lines:
     https://www.postgresql.org/docs/current/sql-syntax-lexical.html#SQL-SYNTAX-STRINGS.
     """
     gap = sql[token.end + 1 : following.start]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["ORDINARY", "Measure", "measures", "written_digits"]
 
-_PARAMETER: Final = 256  # bytes of a small one
+_PARAMETER: Final = 256  # maximum bytes of a small parameter
 _MAX_DIGITS: Final = 131_072  # https://www.postgresql.org/docs/current/datatype-numeric.html#DATATYPE-NUMERIC-TABLE
 _EXPONENT: Final = re.compile(r"[0-9]\.?[eE][-+]?([0-9]*)")
 _PART: Final = re.compile(r"[0-9]\.?[eE][-+]?[0-9]*\Z|\A[-+.]?[0-9]*[eE][-+]?[0-9]*(?![A-Za-z])")

@@ -20,7 +20,7 @@ class QueryRelation(Struct, kw_only=True):
     names: Names
     hidden: frozenset[str] = frozenset()
     table: Table | None = None
-    columns: tuple[str, ...] = ()  # full name of a base table, as the database spells it
+    columns: tuple[str, ...] = ()  # granted columns of a base table, as the database spells them
     row_ids: list[str] | None = (
         # row numbers requested by a statement; None if the table has none, or if they would reveal a hidden column
         None

@@ -370,8 +370,7 @@ class Resolver:
         row_ids = row_ids_of(table, found.columns, found.scope, self._dialect)
         if found.narrowed and not found.is_narrow(node):
             # A table with a hidden part is read through a subquery of granted columns: however the engine resolves a name, it finds nothing
-            # else.
-            # nothing else of the table to be found.
+            # else of the table.
             self.filtered.append(
                 Filtered(
                     node=node,

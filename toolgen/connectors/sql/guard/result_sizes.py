@@ -30,10 +30,10 @@ from toolgen.connectors.sql.guard.refusal import refuse, shown
 __all__ = ["DECIMAL", "RESULT_SIZES", "Arguments", "gathered_size", "series_length"]
 
 _SCALAR: Final = 100  # bytes
-_EXPONENT: Final = 10_000  # maximum bytes of a column
+_EXPONENT: Final = 10_000  # largest exponent that is assumed for a column
 _SCALE: Final = 1_000  # maximum digits after the point of a logarithm or an exponential
 _SERIES: Final = 100_000
-_TAGS: Final = 20  # bytes around a found word, if the statement gives no number
+_TAGS: Final = 20  # bytes around a found word, if the statement gives no options for the tags
 _WIDE: Final = 200_000
 _MANY: Final = 1_000
 _ASSUMED_DEPTH: Final = 50  # depth of a document in a column
@@ -223,7 +223,7 @@ def _gathered(call: Arguments) -> float:
 
 
 def _document(call: Arguments) -> float:
-    """Return the size of a document. A text in it is quoted, and so are its existing quotes: \u0001 has six bytes."""
+    """Return the size of a document. A text in it is quoted, and so are its existing quotes: \\u0001 has six bytes."""
     return sum(size if value.json else 6 * size for value, size in zip(call.values, call.sizes, strict=True)) + NUMBER
 
 
@@ -237,7 +237,7 @@ def _indented(call: Arguments) -> float:
 
 
 def _power(call: Arguments) -> float:
-    """Return the digits of a number as PostgreSQL computes them, unless its exponent is certainly small."""
+    """Return the size of a power: the maximum digits of a number in PostgreSQL, unless its exponent is certainly small."""
     node = call.node
     exponent = node.expression if isinstance(node, exp.Pow) else node.expressions[-1] if node.expressions else None
     while isinstance(exponent, exp.Paren):

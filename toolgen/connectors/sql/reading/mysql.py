@@ -43,7 +43,7 @@ __all__ = ["prepare_mysql", "read_mysql", "reading", "texts"]
 T = TypeVar("T")
 
 _NO_TLS: Final = 2026
-_CLIENT_ERRORS: Final = 2000  # errors above are of the connection, below of the server
+_CLIENT_ERRORS: Final = 2000  # numbers from here on are errors of the connection, lower ones of the server
 _BINARY: Final = 63
 _TYPES: Final = {
     FIELD_TYPE.TINY: "tinyint",

@@ -16,7 +16,7 @@ def no_session(location: ServerLocation, code: str = "", socket_file: str = "") 
 
     `socket_file` is the name of a Unix socket, if the location has its folder.
 
-    Connects to the location once more, to tell a server that is not there from one that refuses the user.
+    Connects to the location once more, to distinguish an unreachable server from one that refuses the user.
     """
     place = location.socket or f"{location.host}:{location.port}"
     try:

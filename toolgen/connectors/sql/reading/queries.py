@@ -120,7 +120,7 @@ def _problem(source: str, origin: str, message: str) -> Problem:
 
 
 def _paths(files: tuple[QueryFiles, ...]) -> Iterator[tuple[Path, str]]:
-    """Yield the files that the globs match, each once, in an order that depends on names alone."""
+    """Yield the files that the globs match, each once, in an order that depends only on names."""
     seen: set[Path] = set()
     for glob in files:
         root = Path(glob.root)

@@ -127,7 +127,7 @@ def _extras(connection: sqlite3.Connection, name: str) -> Extras:
 
 
 def _references(connection: sqlite3.Connection, name: str) -> Iterator[tuple[str, str]]:
-    """Foreign keys by column. A key that names no column of the other table means its primary key, which is named here."""
+    """Yield foreign keys by column. A key that names no column of the other table means its primary key, which is inserted here."""
     for row in sorted(connection.execute("SELECT * FROM pragma_foreign_key_list(?, 'main')", (name,))):
         _, position, other, column, target, *_ = row
         if target is None:

@@ -158,7 +158,7 @@ async def test_what_a_middleware_hides_in_this_step_is_no_function_there(tmp_pat
         ("x = 1\n1 / 0", "ZeroDivisionError: division by zero (line 2)"),
         ("raise ValueError('no')", "ValueError: no"),
         ("class A:\n  pass\nA()", "no JSON form"),
-        ("'x' * 20000", "its answer has 20002 bytes, and 16384 are the most"),
+        ("'x' * 20000", "its answer has 20002 bytes, and 16384 are the limit"),
         ("while True:\n  pass", "time"),
     ],
 )

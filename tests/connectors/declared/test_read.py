@@ -181,7 +181,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"request": {"path": "/{other}"}}, "is none of its parameters"),
+        ({"request": {"path": "/{other}"}}, "is not one of its parameters"),
         ({"request": {"path": "/x"}}, "id does not occur"),
         ({"request": {"path": "x/{id}"}}, "begins with /"),
         ({"request": {"path": "/{id}?a=b"}}, "has no query"),

@@ -180,7 +180,7 @@ class _Binding:
 
     def _use(self, name: str, *, scalar: bool) -> None:
         if name not in self._properties:
-            raise ValueError(f"{{{name[:40]}}} is none of its parameters{nearest(name, self._properties)}")
+            raise ValueError(f"{{{name[:40]}}} is not one of its parameters{nearest(name, self._properties)}")
         if name in self.used:
             raise ValueError(f"{{{name[:40]}}} is used in two places")
         if scalar and self._properties[name].get("type") not in _SCALARS:

@@ -129,7 +129,7 @@ def _answer(result: Any, structured: bool) -> Any:
         blocks, data = result.content, _first(result, "structured_content", "structuredContent")
     parts = [_part(block) for block in blocks or ()]
     if _first(result, "is_error", "isError") is True:
-        raise ToolError(" ".join(part for part in parts if isinstance(part, str)) or "the tool says that it failed")
+        raise ToolError(" ".join(part for part in parts if isinstance(part, str)) or "the tool reported a failure")
     if structured:
         return data
     return parts[0] if len(parts) == 1 else parts

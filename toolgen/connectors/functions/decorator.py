@@ -78,7 +78,7 @@ def tool(function: Any = None, /, **said: Any) -> Any:  # the overloads are the 
     if not 0 < mark.timeout_s <= 3600:
         raise ValueError("timeout: takes seconds, up to an hour")
     if unknown := set(mark.requires) - set(CAPABILITIES):
-        raise ValueError(f"requires: {min(unknown)!r} is none of {', '.join(CAPABILITIES)}")
+        raise ValueError(f"requires: {min(unknown)!r} is not one of {', '.join(CAPABILITIES)}")
     if not 1 <= mark.error_message_limit <= MAX_MESSAGE_LENGTH:
         raise ValueError(f"error_message_limit: takes 1 to {MAX_MESSAGE_LENGTH} characters")
 
@@ -105,7 +105,7 @@ class Retry(ToolError):  # noqa: N818 - what is asked for, and not a fault
     """
 
     def __init__(
-        self, message: str, *, suggestion: str = "change what the message says, and call the tool again"
+        self, message: str, *, suggestion: str = "correct the call as the message describes, and repeat it"
     ) -> None:
         super().__init__(message, suggestion=suggestion)
 

@@ -38,7 +38,7 @@ class SqlConnector(Connector):
     dialects = MappingProxyType(
         {name: engine.name for engine in ENGINES.values() for name in (engine.name, *engine.schemes)}
     )
-    failure_advice = "the policy's sql: says how long a statement may take"
+    failure_advice = "the policy's sql: limits the time of a statement"
     names_schemes = False
     has_description = False
     reads_files = False

@@ -32,7 +32,7 @@ def read_location(written: str, entry: SourceEntry) -> tuple[str, dict[str, Any]
     if password and auth:
         raise ConfigError("the password is both in the location and under auth:", where=where)
     if unknown := auth.keys() - {"password"}:
-        raise ConfigError(f"auth: of a database takes password alone, and not {short(min(unknown))}", where=where)
+        raise ConfigError(f"auth: of a database takes only password, not {short(min(unknown))}", where=where)
     if auth and (not isinstance(auth["password"], str) or is_file(location)):
         raise ConfigError("auth: password: is one value, of a database that is a server", where=where)
     if password and entry.anonymous:
@@ -57,7 +57,7 @@ def read_queries(keys: SqlKeys, entry: SourceEntry) -> tuple[QueryFiles, ...]:
         where = entry.where("queries", index) if listed else entry.where("queries")
         if not pattern or "://" in pattern or Path(pattern).is_absolute() or ".." in Path(pattern).parts:
             raise ConfigError(
-                f"queries: '{short(pattern)}' is no file or glob below the project's folder",
+                f"queries: '{short(pattern)}' is not a file or glob below the project's folder",
                 where=where,
                 suggestion="write it like specs/shop/*.sql",
             )

@@ -135,7 +135,7 @@ class _ArazzoReader(Struct):
         if not listed:
             raise fault("has no step", here)
         if len(listed) > MAX_STEPS:
-            raise fault(f"has {len(listed)} steps, and {MAX_STEPS} are the most", here)
+            raise fault(f"has {len(listed)} steps, and {MAX_STEPS} are the limit", here)
         ids = [one.get("stepId") if isinstance(one, dict) else None for one in listed]
         steps = [self._step(one, (*self.path, "steps", index), ids) for index, one in enumerate(listed)]
         outputs = self._outputs(self.given, self.path)

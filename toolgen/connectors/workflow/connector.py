@@ -31,7 +31,7 @@ class WorkflowConnector(Connector):
     bindings = frozenset({"workflow"})
     failure_advice = "the tools that its steps call have their own; use retry: of a step"
     auth_refusal = "the tools that its steps call have theirs"
-    no_proof = "the tool is made of calls to other tools, which are proved for themselves"
+    no_proof = "the tool calls other tools, which have their own proofs"
 
     def location(self, given: str, root: Path, where: str) -> str:
         """Return the path of a file. An empty one is found to be a folder when it is read."""

@@ -113,7 +113,7 @@ class _ShortFormReader(Struct):
         if not self.uses:
             raise fault("has no step", here)
         if len(self.uses) > MAX_STEPS:
-            raise fault(f"has {len(self.uses)} steps, and {MAX_STEPS} are the most", here)
+            raise fault(f"has {len(self.uses)} steps, and {MAX_STEPS} are the limit", here)
         for key, value in given.outputs.items():
             where = self.where[f"outputs {key}"] = self.document.where(*path, "outputs", key)
             checked(value, where)

@@ -147,7 +147,7 @@ CASES = [
     (
         "duckdb postgres",
         "SELECT status, id, sum(total) FROM orders GROUP BY status",
-        "id stands beside an aggregate: add it, GROUP BY status, id; or aggregate it, max(id)",
+        "id is used beside an aggregate: add it, GROUP BY status, id; or aggregate it, max(id)",
     ),
     ("duckdb postgres", "SELECT 1, id, sum(total) FROM orders GROUP BY 1", "add it, GROUP BY 1, id"),
     ("duckdb postgres", "SELECT status, sum(total) FROM orders", "add it, GROUP BY status; or"),

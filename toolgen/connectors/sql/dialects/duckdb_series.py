@@ -116,5 +116,5 @@ def _unit(step: exp.Expr) -> str:
         found = _STEP.match(value.this.name)
         unit = found[1].lower() if found is not None else ""
     if unit not in _UNITS:
-        refuse("size", "the step of a list of dates is not written out", "write the step as INTERVAL 1 DAY")
+        refuse("size", "the step of a list of dates is not a literal", "write the step as INTERVAL 1 DAY")
     return unit

@@ -240,7 +240,7 @@ _HINTS: Final = (
     (["FULL", "OUTER"], "join LEFT and RIGHT, and put both together with UNION"),
     (["FULL", "JOIN"], "join LEFT and RIGHT, and put both together with UNION"),
     (["GROUPING", "SETS"], "write GROUP BY a, b WITH ROLLUP, or join queries of one grouping each with UNION ALL"),
-    (["ESCAPE"], "write the character behind ESCAPE as a text"),
+    (["ESCAPE"], "write the character after ESCAPE as a string"),
 )
 
 

@@ -125,7 +125,7 @@ def _estimated(schema: str, table: str) -> tuple[str, ...]:
 
 _HINTS: Final = (
     (["IS", "JSON"], "write jsonb_typeof(column) for a document; texts are not tested"),
-    (["ESCAPE"], "write the character behind ESCAPE as a text"),
+    (["ESCAPE"], "write the character after ESCAPE as a string"),
     *(
         ([shape], "compare numbers: sqrt(power(x1 - x2, 2) + power(y1 - y2, 2)) is the distance of two points")
         for shape in ("POINT", "BOX", "CIRCLE", "LINE", "LSEG", "PATH", "POLYGON")

@@ -106,7 +106,7 @@ _KINDS: Final = (
     ("cannot contain aggregates", GROUPING),
     ("cannot contain window", GROUPING),
     ("Function with name", FUNCTION),
-    ("term out of range", Reason("a number in ORDER BY or GROUP BY is no column of the result", "name the column")),
+    ("term out of range", Reason("a number in ORDER BY or GROUP BY is not a column of the result", "name the column")),
 )
 
 
@@ -228,7 +228,7 @@ def _explained(error: duckdb.Error, statement: Statement, watch: StatementWatch)
         )
     if isinstance(error, duckdb.IOException | duckdb.ConnectionException):
         return unavailable(
-            "the database file cannot be opened: it is being written, or it is none",
+            "the database file cannot be opened: it is being written, or it is not a database",
             retry_after_s=_RETRY_S,
         )
     if isinstance(error, duckdb.BinderException | duckdb.CatalogException):

@@ -16,9 +16,9 @@ __all__ = ["SESSION", "catalog_alternative", "name_tools", "statement_alternativ
 
 _LIST: Final = "call the tool list_tables for the tables, and the tool describe_table for the columns of one"
 _DESCRIBE: Final = "call the tool describe_table with the name of the table"
-_EXPLAIN: Final = "call the tool explain with the statement behind the word, or send that statement alone"
+_EXPLAIN: Final = "call the tool explain with the statement after the word, or send only that statement"
 _CHANGE: Final = "this tool only reads; call the tool change, if the database has one"
-_ALONE: Final = "leave it out: each call is a transaction and a session of its own"
+_ALONE: Final = "leave it out: each call has its own transaction and session"
 _WITH: Final = "keep intermediate results in WITH … AS (…), in one SELECT"
 SESSION: Final = "leave it out: the gateway returns nothing about the server, its users and its sessions"
 _CLOSED: Final = "leave it out: other databases and files are closed; read the tables that the tool list_tables names"
@@ -34,7 +34,7 @@ _STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE", "UPSERT", "TRUNCATE"), _CHANGE),
         **dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "END", "SET", "RESET", "USE"), _ALONE),
         **dict.fromkeys(("CREATE", "DECLARE", "PREPARE", "EXECUTE"), _WITH),
-        **dict.fromkeys(("COPY", "EXPORT", "UNLOAD"), "send the SELECT alone: its rows are the answer"),
+        **dict.fromkeys(("COPY", "EXPORT", "UNLOAD"), "send only the SELECT: its rows are the answer"),
         **dict.fromkeys(("ATTACH", "DETACH", "INSTALL", "LOAD", "IMPORT"), _CLOSED),
         **dict.fromkeys(("CALL", "DO", "PERFORM"), "write SELECT … FROM, with a function that is in the list of the engine"),
         **dict.fromkeys(("ALTER", "DROP", "VACUUM", "REINDEX", "CHECKPOINT", "GRANT", "REVOKE", "COMMENT"), _READS),
@@ -68,7 +68,7 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Columns": "put parentheses around it, or name the columns",
         "Transform": "put parentheses around it: (list_transform(…))",
         "Distance": "write sqrt(power(x1 - x2, 2) + power(y1 - y2, 2)) with the coordinates as numbers",
-        "PositionalColumn": "name the column: #1 is read in ORDER BY alone",
+        "PositionalColumn": "name the column: #1 is supported only in ORDER BY",
         "Any": "write IN (SELECT …), or compare with (SELECT min(x) FROM …)",
         "All": "write NOT IN (SELECT …), or compare with (SELECT max(x) FROM …)",
         "RegexpLike": "write LIKE or GLOB",
@@ -93,7 +93,7 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "JSONTable": "write the path of one value in json_value()",
     }
 )
-_PLAIN: Final = "write it with SELECT, joins, subqueries and the functions of this engine alone"
+_PLAIN: Final = "write it only with SELECT, joins, subqueries and the functions of this engine"
 _TOOL: Final = re.compile(r"\bthe tool (list_tables|describe_table|explain|change)\b")
 
 

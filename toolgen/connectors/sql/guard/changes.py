@@ -166,7 +166,7 @@ class _Change:
             refuse(
                 "syntax",
                 f"the table of {kind.upper()} has an alias or another addition to its name",
-                "name the table alone",
+                "write only the name of the table",
             )
         schema = node.args.get("db")
         table = self._granted(self._spelling.relation(node.this), self._spelling.relation(schema) if schema else "")

@@ -116,7 +116,7 @@ def _grouping(root: exp.Expr, dialect: DialectName) -> Iterator[str]:
         alone = [text for one in select.expressions for text in _ungrouped(one, groups, select, dialect)]
         if alone:
             whole = ", ".join(dict.fromkeys([*groups, *alone]))
-            yield f"{alone[0]} stands beside an aggregate: add it, GROUP BY {whole}; or aggregate it, max({alone[0]})"
+            yield f"{alone[0]} is used beside an aggregate: add it, GROUP BY {whole}; or aggregate it, max({alone[0]})"
 
 
 def _item(group: exp.Expr, select: exp.Select) -> exp.Expr:

@@ -40,7 +40,7 @@ _KINDS: Final[Sequence[tuple[re.Pattern[str], str]]] = tuple(
             r"lo_|load_file$|pg_read_|pg_ls_|pg_stat_file|read|write|load|copy|export|import|glob$|edit|getenv|fs|http|sniff|open",
             "leave it out: files, the environment and other servers are closed; read the tables that the tool list_tables names",
         ),
-        (r"set_|setseed$|getvariable", "leave it out: each call is a session of its own; ORDER BY a key gives the same order again"),
+        (r"set_|setseed$|getvariable", "leave it out: each call has its own session; ORDER BY a key gives the same order again"),
         (r"(pg|txid|wsrep|inet_client|inet_server)_", SESSION),
         (r"st_|geometry|multipoint|multiline", "compare numbers: sqrt(power(x1 - x2, 2) + power(y1 - y2, 2)) is a distance"),
         (r"column_(create|get|add|json|list|exists|check|delete)$", "use JSON: json_object('a', 1), json_value(x, '$.a')"),

@@ -256,9 +256,9 @@ def _check_call(node: exp.Expr, dialect: DialectName, added: frozenset[str], def
             function_advice(written.lower(), dialect),
         )
     if name in defined and name not in added:
-        refuse("function", f"this database has a function {shown(name)} of its own", "compute it another way")
+        refuse("function", f"this database defines its own function {shown(name)}", "compute it another way")
     if isinstance(node.parent, exp.Dot) and node.parent.expression is node:
-        refuse("function", f"{shown(name)} is called with a schema", "call it by its name alone")
+        refuse("function", f"{shown(name)} is called with a schema", "call it by its name, without a schema")
     check_xml_call(node)
     if cap := CAPS.get(name):
         _check_cap(node, name, cap)
@@ -478,7 +478,7 @@ def _check_mysql(node: exp.Expr, dialect: DialectName) -> None:
         if str(node.this).removeprefix("_").upper() not in _CHARACTER_SETS or not isinstance(
             value, (exp.Literal, exp.HexString)
         ):
-            refuse("type", "a text has a character set that is not supported", "write the text alone")
+            refuse("type", "a text has a character set that is not supported", "write only the text")
     elif RECORDS[dialect].loose_null_safe and isinstance(value, exp.Paren) and isinstance(value.this, _COMPARISONS):
         refuse("syntax", "<=> is followed by another comparison", "write the comparisons apart, joined by AND")
 

@@ -333,5 +333,5 @@ def _refuse_shared_counts(root: exp.Expr, counts: Mapping[int, str]) -> None:
             refuse(
                 "limit",
                 f"the parameter of {what.upper()} is used elsewhere too",
-                f"use a parameter of its own for {what.upper()}",
+                f"use a separate parameter for {what.upper()}",
             )

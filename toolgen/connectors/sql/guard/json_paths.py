@@ -125,7 +125,7 @@ def _cost(path: str) -> PathCost:
 
 def _pattern(token: _Token | None) -> str:
     if token is None or token.kind != "text":
-        refuse("syntax", "like_regex has no text behind it", 'write like_regex "^a"')
+        refuse("syntax", "like_regex has no text after it", 'write like_regex "^a"')
     return re.sub(r"\\(.)", r"\1", token.text[1:-1])
 
 

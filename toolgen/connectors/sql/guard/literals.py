@@ -151,7 +151,7 @@ def _check_typed(tokens: Sequence[Token], place: int, record: Dialect) -> None:
     engine = record.engine
     if not record.typed_texts:
         refuse(
-            "literal", f"{engine} has no typed values", "write the text alone, as '2024-01-31', or date('2024-01-31')"
+            "literal", f"{engine} has no typed values", "write only the text, as '2024-01-31', or date('2024-01-31')"
         )
     if word not in record.typed_texts:
         refuse("literal", f"{engine} has no values of the form {shown(word)} '…'", "write CAST('…' AS type)")

@@ -27,7 +27,7 @@ def shape_of(sql: str, dialect: DialectName) -> ResultShape | Deny:
         parsed = parse(sql, dialect)
         if len(parsed.names) != parsed.asked or parsed.style not in {"", ":name"}:
             refuse(
-                "parameters", "the placeholders are not written as :name", "write the parameter's name behind a colon"
+                "parameters", "the placeholders are not written as :name", "write the parameter's name after a colon"
             )
         return ResultShape(parameters=parsed.names, columns=_columns(parsed.root))
     except StatementRefusal as refusal:

@@ -100,7 +100,11 @@ class Resolver:
         self._seen.add(id(node))
         self._queries += 1
         if self._queries > _MAX_QUERIES:
-            refuse("too-deep", f"there are more than {_MAX_QUERIES} queries in the statement", "ask for less at once")
+            refuse(
+                "too-deep",
+                f"there are more than {_MAX_QUERIES} queries in the statement",
+                "split it into smaller statements",
+            )
         ctes = self._with(node, outer, ctes)
         match node:
             case exp.Select():
@@ -510,7 +514,7 @@ class Resolver:
                 if self._sources > _MAX_SOURCES
                 else f"more than {_MAX_RELATIONS} tables in one FROM"
             )
-            refuse("too-deep", f"there are {asked}", "ask for less at once")
+            refuse("too-deep", f"there are {asked}", "split it into smaller statements")
         scope.relations.append(relation)
 
     def _refuse_case(self, alias: str, scope: SelectScope) -> None:

@@ -42,7 +42,7 @@ _CHAINED = frozenset(
 def check_characters(sql: str) -> None:
     """Raise `StatementRefusal` for a text that is too long, or contains control characters."""
     if len(sql) > MAX_LENGTH:
-        refuse("too-long", f"the statement is longer than {MAX_LENGTH} characters", "ask for less at once")
+        refuse("too-long", f"the statement is longer than {MAX_LENGTH} characters", "split it into smaller statements")
     _refuse_controls(sql)
 
 
@@ -114,7 +114,7 @@ def _refuse_deep(tokens: Sequence[Token]) -> None:
         refuse(
             "too-long",
             f"the statement has {len(tokens)} words and signs, and at most {_MAX_TOKENS} are read",
-            "ask for less at once",
+            "split it into smaller statements",
         )
     depth = prefixes = 0
     chains = [0]

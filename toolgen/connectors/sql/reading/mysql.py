@@ -307,7 +307,7 @@ def prepare_mysql(
             connection.close()
     except pymysql.MySQLError:
         raise DescriptionError(
-            "the database server went away while queries were prepared", suggestion="build again"
+            "the connection to the database server was lost while queries were prepared", suggestion="build again"
         ) from None  # the server's text is not passed on
 
 

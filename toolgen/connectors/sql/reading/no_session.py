@@ -27,9 +27,9 @@ def no_session(location: ServerLocation, code: str = "", socket_file: str = "") 
             suggestion="check that it runs, and the host and port of its location",
         )
     return DescriptionError(
-        f"the database server at {place} does not let user {location.user or 'nobody'} into database {location.database}"
+        f"the database server at {place} refuses user {location.user or '(none)'} for database {location.database}"
         + (f" ({code})" if code else ""),
-        suggestion="check user, password, database and sslmode; its own client, with the same location, says more",
+        suggestion="check user, password, database and sslmode; its own client, with the same location, reports the details",
     )
 
 

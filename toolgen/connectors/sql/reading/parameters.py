@@ -140,7 +140,7 @@ class _ParameterReader:
         wanted = "integer" if word in _COUNTS else kind
         for value in values:
             if not _fits(value, wanted):
-                _fault(f"{word}({_shown(value)}): that is no {wanted}")
+                _fault(f"{word}({_shown(value)}): the value is not of the type {wanted}")
         if word in _COUNTS and not 0 <= _number(values[0]) <= _MAX_TEXT_LENGTH:
             _fault(f"{word}() takes a number up to {_MAX_TEXT_LENGTH}")
         return values if word == "enum" else values[0]

@@ -247,7 +247,7 @@ def prepare_postgres(
                 yield _prepared(connection, statement)
     except psycopg.OperationalError:
         raise DescriptionError(
-            "the database server went away while queries were prepared", suggestion="build again"
+            "the connection to the database server was lost while queries were prepared", suggestion="build again"
         ) from None  # libpq quotes host, user and options
 
 
@@ -267,7 +267,7 @@ def _prepared(connection: _Connection, statement: Statement) -> tuple[str, ...] 
             answer = server.describe_prepared(b"")
         if answer.status != ExecStatus.COMMAND_OK:
             said = (answer.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
-            return f"PostgreSQL does not take it: {said[:MAX_SAID]}"
+            return f"PostgreSQL rejects it: {said[:MAX_SAID]}"
         types = [(answer.ftype(index), answer.fmod(index)) for index in range(answer.nfields)]
         named = connection.execute(
             "SELECT pg_catalog.format_type(t.oid, t.mod) FROM unnest(%s::oid[], %s::int4[]) WITH ORDINALITY AS t (oid, mod, place)"

@@ -86,7 +86,7 @@ MISTAKES = [
     ("state: memory", "state: memcached://127.0.0.1", "toolgen.yaml:14: state: has an unknown value (use memory, or redis://"),
     ("state: memory", "state: redis:///0", "toolgen.yaml:14: state: has an unknown value"),
     ("state: memory", "state: 'redis://h:65536'", "toolgen.yaml:14: state: has an unknown value"),
-    ("state: memory", "state: redis://h/one", "toolgen.yaml:14: state: the path is the number"),
+    ("state: memory", "state: redis://h/one", "toolgen.yaml:14: state: the path must be the number"),
     ("state: memory", "state: redis://h?prefx=a", "option 'prefx' is unknown, empty or repeated (did you mean 'prefix'?)"),
     ("state: memory", "state: redis://h?prefix=a%20b", "toolgen.yaml:14: state: prefix takes"),
     ("state: memory", "state: redis://h?sslrootcert=ca.pem", "toolgen.yaml:14: state: certificates belong to rediss://"),

@@ -612,7 +612,7 @@ async def test_mcp_says_at_once_what_the_call_waits_for(project: Path) -> None:
         text = result["content"][0]["text"]
         assert text.startswith("approval_required: a person with the role ops has to approve")
         call_id = (await only(gateway.approvals)).id
-        assert f"get_call_result with call_id {call_id} reads its end" in text
+        assert f"get_call_result with call_id {call_id} returns its result" in text
         assert "approvals approve" not in text  # how one agrees is nothing for an agent
         assert result["isError"] is True
         await client.decide("ops", call_id)

@@ -103,7 +103,7 @@ def _better(base: str, path: Path) -> str:
         return ""
     own = _telling(base)
     more = set(said) < {*own, *words(base), *base.split("_")}
-    collected = "__" in path.name  # origin, and kind
+    collected = "__" in path.name  # a name such as apisguru__stripe.com.json: a collection, then the API
     # `api` and `spec` are poor names; `openapi` is a format.
     nameless = not own and any(word in base for word in ("openapi", "swagger"))
     return name if nameless or len(base) > _MAX_LENGTH or more or collected else ""

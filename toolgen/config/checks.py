@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}\Z")
 _ORDERS = frozenset({"hidden_text", "instructions", "leaks", "classifier"})
 _MAX_TIMEOUT_S, _MAX_CACHE_S = 10.0, 3600.0
-_READ_S = 2.0  # seconds for one answer of `classifier`
+_READ_S = 2.0  # seconds that `classifier` has for one answer
 
 
 class _DecisionPoint(msgspec.Struct, forbid_unknown_fields=True):

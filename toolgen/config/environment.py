@@ -191,7 +191,7 @@ class _EnvironmentReader:
             for key in value:
                 if (
                     isinstance(known, inspect.AnyType) or inner(known, key) is not None
-                ):  # another key is refused completely
+                ):  # an unknown key is left as it is: the file is refused because of it later
                     value[key] = self.fill((*path, key), value[key])
         elif isinstance(value, list):
             for index, one in enumerate(value):

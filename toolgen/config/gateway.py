@@ -303,7 +303,7 @@ def _options(parts: SplitResult, where: str) -> dict[str, str]:
 def _database(path: str, where: str) -> int:
     text = path.removeprefix("/")
     if text and not (text.isascii() and text.isdigit() and len(text) <= 4):
-        raise ConfigError("state: the path is the number of a database, as in /0", where=where)
+        raise ConfigError("state: the path must be the number of a database, like /0", where=where)
     return int(text or 0)
 
 

@@ -90,7 +90,7 @@ def name_of(structure: inspect.StructType) -> str:
 
 
 def structures(kind: FileKind) -> Iterator[inspect.StructType]:
-    """Return every mapping with its own keys, the file first, each once."""
+    """Yield every mapping with its own keys, the file first, each once."""
     waiting: list[inspect.Type] = [root_of(kind)]
     seen: set[type] = set()
     while waiting:
@@ -106,7 +106,7 @@ def structures(kind: FileKind) -> Iterator[inspect.StructType]:
 
 
 def places(kind: FileKind) -> Mapping[str, tuple[str, ...]]:
-    """Return the path of each mapping, by its name, as people write it: `gateway`, `sources.NAME.timeouts`, `rules[].bind`."""
+    """Return the paths of each mapping, by its name, as people write it: `gateway`, `sources.NAME.timeouts`, `rules[].bind`."""
     found: dict[str, tuple[str, ...]] = {name_of(root_of(kind)): ("",)}
     for structure in structures(kind):
         for item in structure.fields:

@@ -54,8 +54,8 @@ class GivenEndpoint(_GivenServer, kw_only=True):
 
 
 class McpServerSettings(Struct, frozen=True, kw_only=True):
-    """MCP server's introduction: `name` is for programs, `title` for people. `toolsets` limit its tools, prompts and resources, none means
-    all.
+    """MCP server as it introduces itself: `name` is for programs, `title` for people. `toolsets` limit its tools, prompts and resources;
+    without any it has all.
 
     `instructions` precede the generated ones; "" means no instructions at all, and None only the generated ones. `apps`: answers have the
     gateway's own app, in clients that show apps.

@@ -127,7 +127,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `search` is the search method: words only, or (hybrid) meaning too, with the extra `minilm`.
     `spans`: requests are traced with OpenTelemetry.
     `url` is the origin of the gateway for agents (`https://tools.example.com`), "" if not set.
-    `drain_s` is the time for calls to end when the gateway stops, `grace_s` its first part with new calls, None if not set.
+    `drain_s` is the time for calls to end when the gateway stops, `grace_s` its first part, in which new calls are accepted, None if unset.
     `pending_after_s` is the waiting time of a caller before its call continues without it, None for no limit.
     `trusted_proxies` may set the address of a request (`X-Forwarded-For`, `Forwarded`).
     `cors_origins` are those of the web pages that may call the gateway.
@@ -193,7 +193,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 def load(path: str | Path = "toolgen.yaml", environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read toolgen.yaml, and the values that the environment overrides (docs/how-to/configuration.md).
+    """Read toolgen.yaml, with the values of the environment in place of its own (docs/how-to/configuration.md).
 
     Raises `ConfigError` with file and line, or with the variable, for any fault in it.
     """

@@ -168,7 +168,9 @@ def of_tools(given: tuple[ToolSettings, ...], manifest: Manifest) -> Mapping[str
         if one.pages is not None:
             _check_pages(tool, one, one.pages)
         if one.poll is not None and not tool.sends_request:
-            raise ConfigError(f"poll: is only for requests over HTTP, unlike {tool.name}", where=one.where)
+            raise ConfigError(
+                f"poll: is only for tools that send a request over HTTP, and {tool.name} sends none", where=one.where
+            )
         found[name] = one
     return MappingProxyType(found)
 
@@ -209,7 +211,7 @@ def _check_fallback(tool: Tool, one: ToolSettings, fallback: Fallback, manifest:
 
 def _check_pages(tool: Tool, one: ToolSettings, pages: PagesBy) -> None:
     if tool.effect is not Effect.READ or not tool.sends_request:
-        raise ConfigError(f"pages: is only for reads over HTTP, unlike {tool.name}", where=one.where)
+        raise ConfigError(f"pages: is only for tools that read over HTTP, and {tool.name} does not", where=one.where)
     for kind, name in pages.arguments.items():
         known = names(tool)
         if name not in known:

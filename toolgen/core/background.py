@@ -108,7 +108,9 @@ class FaultLog:
 
 
 class SeldomLog:
-    """Log for repeated events, once a minute with their number. Its sentences are few: they name configured things, and never a caller."""
+    """Log of repeated events: a sentence at most once a minute, with the number of its repetitions since. Its sentences are few: they name
+    configured things, and never a caller.
+    """
 
     def __init__(self, logger: logging.Logger, clock: Clock | None = None) -> None:
         self._logger = logger

@@ -29,16 +29,15 @@ __all__ = [
     "written_each",
 ]
 
-# msgspec with sorted keys already produces RFC 8785, except for numbers with another format and keys outside the BMP (which sort by UTF-16
-# unit there). A search for those is faster than the format in Python.
-# (keys sort by UTF-16 unit there). Looking for those costs less than writing the form out in Python.
+# msgspec with sorted keys already produces RFC 8785, except for numbers that it writes differently and for keys outside the BMP, which RFC
+# 8785 sorts by UTF-16 unit. A search for those is faster than the conversion in Python.
 _OUTSIDE_BMP = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")  # first bytes of such a character in UTF-8
 _MAX_SIZE = 2**53 - 1
-_ABSURD = 10**300  # validators and other programs do not read longer integers
+_ABSURD = 10**300  # integers of more than 300 digits, which validators and other programs cannot read
 _MAX_DEPTH = 200
 _DIGEST = "hmac-sha256:"
 _OWN_NAME = re.compile(r"\$+(?:integer|float|text)\Z")
-_OWN_FORM, _KEYED = b'{"$', b'"hmac-sha256:'  # characters in the form of a value that may need an escape
+_OWN_FORM, _KEYED = b'{"$', b'"hmac-sha256:'  # a form without these bytes has nothing to escape
 
 
 class Recorded(str):
@@ -128,7 +127,7 @@ def _with_integers(value: object) -> object:
             return value
         case int():
             if abs(value) >= _ABSURD:
-                raise CanonicalError("an integer beyond 300 digits stands in a schema")
+                raise CanonicalError("a schema contains an integer of more than 300 digits")
             return value if -_MAX_SIZE <= value <= _MAX_SIZE else {"$integer": str(value)}
         case Canonical():
             return _with_integers(value.value)

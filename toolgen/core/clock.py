@@ -1,4 +1,4 @@
-"""Injected time: no other module reads the operating system's clocks directly."""
+"""Clocks that are passed to their users, so that a test can set the time."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def read_file(path: str | Path, most: int) -> bytes:
 
 
 def digest_of(path: str | Path, most: int) -> str:
-    """Return `sha256:…` of the content that `read_file` returns, without storing it. Raises `OSError` as that does."""
+    """Return `sha256:…` of the content that `read_file` returns, without keeping it in memory. Raises `OSError` as that does."""
     total, left = hashlib.sha256(), most + 1
     with open_file(path) as (descriptor, _):
         while left > 0 and (chunk := os.read(descriptor, min(left, _STEP))):

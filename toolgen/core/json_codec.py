@@ -59,7 +59,7 @@ _ESCAPED = re.compile(rb'\\["\\]')
 _DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= code <= 0x39 else code for code in range(256))
 _EXPONENT = re.compile(
     rb"0e0++(?:[,\]}]|\Z)"
-)  # digits of a number, or of a text like one; a literal is searched for first, which is fast
+)  # exponent of a number, or of a text like one, with all digits as 0; a pattern that begins with a literal is fast
 _POSITIVE_EXPONENT = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([0-9])e(?=[0-9])', re.DOTALL)
 
 Turn: TypeAlias = Callable[[], Awaitable[object]]
@@ -317,7 +317,7 @@ def _int(text: str) -> int | str:
 
 
 def _whole(text: str) -> str:
-    """Return text with unpaired surrogates spelled out (`\ud800`)."""
+    """Return text with unpaired surrogates spelled out (`\\ud800`)."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 

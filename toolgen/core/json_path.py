@@ -25,8 +25,8 @@ _MAX_LENGTH = 4_096
 _MAX_SEGMENTS = 200  # levels; no description is nested deeper
 _MAX_MATCHES = 200_000
 _MAX_STEPS = 2_000_000  # about two seconds; one visit of GitHub's complete description takes 250,000
-_CHARACTERS_PER_STEP = 4_096  # characters of compared texts
-_PATTERN_STEPS = 2_000  # characters of a compiled expression
+_CHARACTERS_PER_STEP = 4_096  # characters of a compared text that cost one step
+_PATTERN_STEPS = 2_000  # steps for the compilation of an expression
 _PROGRAM_SIZES = (1 << 13, 1 << 16, 1 << 20)  # bytes of a compiled expression
 _PROGRAM_BYTES_PER_STEP = 1 << 14  # the time per character grows with the compiled expression, up to 45 us at 1 MiB
 

@@ -16,7 +16,7 @@ _BYTES = 32
 
 
 def kept_key(path: Path) -> bytes:
-    """Return the 32 bytes of a key file, which is created for its owner only if it is missing. Raises `OSError`, and `ValueError` as
+    """Return the 32 bytes of a key file. A missing file is created, readable only by its owner. Raises `OSError`, and `ValueError` as
     `read_key`.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

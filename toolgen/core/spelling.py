@@ -39,7 +39,7 @@ def near(word: str, words: Iterable[str]) -> str:
 
 
 def closest(word: str, words: Iterable[str], limit: int) -> list[str]:
-    """Return up to `limit` known words most similar to one, the most similar first; none with little similarity."""
+    """Return up to `limit` known words most similar to `word`, the most similar first; none with little similarity."""
     ranked = heapq.nlargest(_MAX_LOOKED_AT, ((_shared(word, known), known) for known in words))
     scored = [(_similarity(word, known), known) for shared, known in ranked if shared]
     return [known for score, known in sorted(scored, key=lambda item: (-item[0], item[1])) if score >= _SOMEWHAT][
@@ -48,7 +48,7 @@ def closest(word: str, words: Iterable[str], limit: int) -> list[str]:
 
 
 def _shared(word: str, known: str) -> float:
-    """Return the number of pairs of neighbouring letters that two words share: fast for a list of thousands."""
+    """Return the shared part (0 to 1) of the pairs of neighbouring letters of two words: fast for a list of thousands."""
     if max(len(word), len(known)) > _MAX_COMPARED:
         return 0.0
     mine, theirs = _pairs(word.lower()), _pairs(known.lower())

@@ -28,7 +28,7 @@ _MAX_DEPTH = 20
 
 
 def unfulfillable(tools: Iterable[Tool]) -> list[Problem]:
-    """Yield a warning for each optional argument without a possible value: a call with it is always refused."""
+    """Return a warning for each optional argument without a possible value: a call with it is always refused."""
     possible: dict[int, _Possible] = {}
     found = []
     for tool in tools:
@@ -48,7 +48,7 @@ def unfulfillable(tools: Iterable[Tool]) -> list[Problem]:
 def uncallable(
     tools: Iterable[Tool], schemes: Mapping[str, SecurityScheme], problems: Iterable[Problem]
 ) -> list[Problem]:
-    """Yield a warning for each tool of a source that no call can succeed for, whatever the configuration."""
+    """Return a warning for each tool of a source to which no call can succeed, whatever the configuration."""
     possible: dict[int, _Possible] = {}
     headers = {one.origin: one.message for one in problems if one.code == "gateway_header"}
     found = []

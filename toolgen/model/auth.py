@@ -54,7 +54,7 @@ PLAIN = frozenset(
 )
 """Keys with literal text, never a reference."""
 UNSECRET = frozenset({"username", "client_id", "access_key_id"})
-"""Keys with a reference or literal text."""
+"""Keys whose value may be a reference or literal text."""
 _METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt", "tls_client_auth", "none")
 _CLIENT = frozenset(
     {
@@ -116,7 +116,7 @@ class OAuth(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     audience: str = ""
     resource: str = ""
-    token_type: str = ""  # parameters of a token exchange
+    token_type: str = ""  # type of the token that an exchange requests
     tls: EndpointTls | None = None
 
 

@@ -89,7 +89,7 @@ def is_text_file(schema: Any) -> bool:
 
 def with_text_files(schema: Any, known: dict[int, Any] | None = None) -> Any:
     """Return the schema in which base64 texts accept files and plain texts too: texts with `contentEncoding`, OpenAPI's `format: byte`, or
-    a description of the complete value. Unchanged if it has none. The system receives the text in base64.
+    a description that says so of the complete value. Unchanged if it has none. The system receives the text in base64.
 
     `known` caches converted definitions by `id`, for tools that share them; they must live as long as the cache.
     """

@@ -14,7 +14,7 @@ DEFAULT_SHOWN = 1024 * 1024
 
 
 INLINE_UPLOAD = 64 * 1024
-"""Maximum bytes of a base64 file in an argument."""
+"""Maximum bytes of a file that an argument contains in base64, before the encoding."""
 
 
 class FileTooLargeError(Exception):

@@ -49,7 +49,7 @@ class HttpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     properties: dict[str, str] = {}
     required: bool = False
     parts: dict[str, HttpPart] = {}  # by property, for forms and multipart
-    others: HttpPart | None = None  # for properties without a name in the schema of a form
+    others: HttpPart | None = None  # for properties of a form that its schema does not name
     file: bool = False  # the complete body is one file
 
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 INLINE = 1_024
-"""Maximum bytes of base64 in an answer."""
+"""Maximum bytes of data that an answer may contain in base64, before the encoding."""
 SHOWN = 131_072
 """Maximum bytes of one answer shown to an agent at once; about 30,000 tokens."""
 _SHORTEST = INLINE * 4 // 3
@@ -49,7 +49,7 @@ _OTHERS: Mapping[str, re.Pattern[bytes]] = {
 _CERTAIN = frozenset({*PICTURES, "application/pdf", "application/zip", "application/gzip"})
 """Types whose bytes always begin as above."""
 _SINGLE = frozenset({*PICTURES, "application/pdf"})
-"""Types without derived formats, unlike archives, which office documents are."""
+"""Types that no other format is built on. Office documents are built on archives, for example."""
 _KINDS: Mapping[str, frozenset[str]] = {
     "text": frozenset(),
     "image": frozenset({"video/mp4", "application/gzip"}),  # HEIF is based on MPEG-4, and SVG may be compressed

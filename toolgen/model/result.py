@@ -113,7 +113,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 UNTRIED = Delivery()
-"""Delivery of a call without an executor."""
+"""Delivery without facts, for a call that no executor has reported about."""
 
 
 class More(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,7 +135,7 @@ class More(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
-    """Success of the system; `delivery` has the facts.
+    """Answer of the system to a successful call; `delivery` has the facts about its execution.
 
     `media` has the pictures and recordings that the data names by URI and a model gets unchanged (`file_data`). `age_s`: the age of an
     answer to an earlier, equal question. `cut_at` is the JSONPath at which the rest of a long answer begins, and `cursor_argument` the
@@ -203,8 +203,9 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `partial` are the errors of a partial answer: `{"message", "path", "code", "count"}`. `dropped` has the arguments that were left out
     because the tool has none of that name: `argument`, and `nearest` if one is similar. `note` is the note of the people who agreed to the
-    call. `joined`: an equal call was made before, and not again. `more` exists if the answer is incomplete. `row_notes` are as of
-    `Statement`: the caller sees only a part of the rows of these tables. `unread_fields` are as of `Success`.
+    call. `joined`: the outcome is that of an equal call made before, and this call was not sent. `more` exists if the answer is
+    incomplete. `row_notes` are as of `Statement`: the caller sees only a part of the rows of these tables. `unread_fields` are as of
+    `Success`.
     """
 
     duration_ms: float

@@ -18,7 +18,7 @@ from toolgen.model.subschemas import references
 __all__ = ["MAX_OWN_DEFINITIONS", "Closure", "Definitions", "shared_among"]
 
 MAX_OWN_DEFINITIONS = 256
-"""Number of definitions from which on a schema has a `Closure`."""
+"""Number of definitions above which a schema has a `Closure`."""
 
 
 class Definitions:

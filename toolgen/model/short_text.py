@@ -38,7 +38,7 @@ _VALUES = re.compile(
     re.IGNORECASE,
 )
 _EXPLAINED = re.compile(r"\A[^\s:]{1,30}(?: \([^()]*\))?(?:::?| -| –| —| means| indicates| will) ")
-_ENTRY = re.compile(r"(?:\A|; )[^\s:;]{1,30}::? \S")  # a list such as `in: title, likes; status: open, closed`
+_ENTRY = re.compile(r"(?:\A|; )[^\s:;]{1,30}::? \S")  # entry of a list such as `in: title, likes; status: open, closed`
 _ENTRIES: Final = 3
 _DEFAULT = re.compile(r"\bdefaults?\b|\bif (?:omitted|absent|not (?:set|given|provided|specified))\b", re.IGNORECASE)
 _CONDITION = re.compile(

@@ -17,7 +17,7 @@ __all__ = ["MAX_SHOWN", "closure", "is_large", "outline", "shown"]
 
 MAX_SHOWN = 6144
 """Bytes of an input schema for agents; about 2,000 tokens."""
-_MANY = MAX_SHOWN // 32  # number of definitions that never fits
+_MANY = MAX_SHOWN // 32  # number of definitions above which they never fit, however short they are
 _LEAST = 256  # bytes below which nothing more is examined
 _PREFIX = "#/$defs/"
 _HINT = "Types named in the descriptions of arguments are shown by describe_types."

@@ -123,11 +123,12 @@ class SqlBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=Tru
 class FunctionBinding(
     BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="function"
 ):
-    """Python function of the project. `code` is the SHA-256 of its text: a changed function is another tool.
+    """Binding of a Python function in the project's code: `function` of `module`. `code` is the SHA-256 of its source text: after a change
+    of the function its calls are refused until the next build.
 
-    `converses`: it can report progress, and ask its caller. `content`: it answers with pictures, recordings or documents. `requires` are
-    the requests that its caller's client must support: elicitation, roots, sampling; with tasks among them, an MCP client must fetch the
-    result later.
+    `converses`: it may report progress and ask its caller questions. `content`: it answers with pictures, recordings or documents.
+    `requires` are the capabilities that the caller's client must have: `elicitation`, `roots`, `sampling`, and `tasks` for a client that
+    fetches the result later. `arguments` maps listed names of arguments to those of the function, where they differ.
     """
 
     module: str
@@ -154,12 +155,13 @@ class FunctionBinding(
 
 
 class McpBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp"):
-    """Tool of an MCP server, under the server's name for it. `url` is "" for a command that is connected by pipes.
+    """Binding of a tool of an MCP server. `tool` is its name there, and `url` the address of the server, "" for a command that the gateway
+    starts and reaches by pipes.
 
-    `parts` are digests of the server's description at build time, by part: a server with another description is not called. `open_world`
-    is False if a trusted server declares that the tool uses only a closed world of its own. `task`: the server runs the tool only as a
-    task. `requests` are the kinds of requests to callers that the server is offered (`allow:` of its source). `apps`: clients receive its
-    apps, so that another app is another description.
+    `parts` are the digests of the tool's description at the build, by part: the tool is not called while the server describes it
+    differently. `apps`: the tool's app is one of the compared parts. `open_world` is False if a trusted server declares that the tool does
+    not reach outside systems (`openWorldHint`). `task`: the server runs the tool only as a task. `requests` are the kinds of requests that
+    the server may send to callers (`allow:` of its source). `arguments` maps listed names of arguments to the server's, where they differ.
     """
 
     tool: str

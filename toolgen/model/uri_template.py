@@ -184,7 +184,7 @@ def _value(text: str, *, spans: bool) -> str | None:
 
 
 def glob_pattern(globs: list[str]) -> str:
-    """Return a regular expression for JSON Schema's `pattern` that matches exactly the texts of one of these globs."""
+    """Return a regular expression for JSON Schema's `pattern` that matches exactly the texts that one of these globs matches."""
     return "^(?:" + "|".join("".join(_expressions(glob)) for glob in globs) + ")$"
 
 

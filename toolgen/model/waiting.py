@@ -10,4 +10,4 @@ GET_CALL_RESULT = "get_call_result"
 
 def reads_end(call_id: str) -> str:
     """Return the text with the place of a call's result."""
-    return f"{GET_CALL_RESULT} with call_id {call_id} reads its end (over REST: GET /v1/calls/{call_id})"
+    return f"{GET_CALL_RESULT} with call_id {call_id} returns its result (over REST: GET /v1/calls/{call_id})"

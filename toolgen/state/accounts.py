@@ -1,6 +1,7 @@
 """Accounts of people at upstream systems: their tokens, encrypted for one person, source and name, and the links that create them.
 
-The rows are in a SQLite file or in Redis (`AccountRows`). Neither contains names of people, and each row is encrypted with its own key.
+The rows are in a SQLite file, in PostgreSQL or in Redis (`AccountRows`). None of these contains names of people, and the content of a row
+can be decrypted only as that of its own account.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from msgspec import Struct
 __all__ = ["TIMEOUT_S", "Link", "LinkError", "ReplyError", "Script", "StoreUnreachableError"]
 
 TIMEOUT_S = 1.0
-"""Timeout of a connection, and of an answer."""
+"""Timeout of a connection, and of an answer, in seconds each."""
 
 
 class LinkError(Exception):

@@ -67,7 +67,8 @@ def seal_of(path: Path) -> Seal:
 class SealedScript:
     """Lua script over encrypted data in Redis under `<prefix>:<name>`, with one key for all gateways.
 
-    Its operation `key` returns the first seal's id. `kept` is the name of the data in messages. Every method raises `StateError`.
+    Its operation `key` stores the id of the first seal, and answers 1 only for this seal. `kept` is the name of the data in messages. Every
+    method raises `StateError`.
     """
 
     def __init__(self, link: RedisLink, seal: Callable[[], Seal], script: Script, name: str, *, kept: str) -> None:

@@ -110,7 +110,7 @@ class UsageHistory:
                 entry.page.labels[label] -= 1
 
     def label(self, now: float, labels: Iterable[str]) -> None:
-        """Set labels independent of a call."""
+        """Set labels that stay whatever the outcome of a call."""
         page = self.by_time.setdefault(int(now // _HOUR) if self._windowed else _NO_TIME, HistoryPage())
         for label in labels:
             page.labels[label] = page.labels.get(label, 0) + 1

@@ -41,7 +41,7 @@ __all__ = ["RedisInvocations"]
 _SCRIPT = Script.named("invocations", "epoch")
 _MAX_MOVED = 50_000
 _FULL, _THERE = 2, 3
-"""Answer of the script for a success with a loss of data, in place of 1."""
+"""Answers of the script besides 1 (done) and 0 (not done): no room for the outcome of a call, and a call that is already stored."""
 _MAX_DUE = 1000
 _EMPTIED = "it was emptied"
 _SET_BACK = "it was set back to an older copy"

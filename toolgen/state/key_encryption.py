@@ -120,7 +120,7 @@ class GivenKeys:
 
 
 class FileKeys(GivenKeys):
-    """Key-encryption keys in a file, created for its owner only at the first use: one per line, the newest first."""
+    """Key-encryption keys in a file, created at the first use and readable only by its owner: one per line, the newest first."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(self._lines)

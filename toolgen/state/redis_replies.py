@@ -55,7 +55,7 @@ _CODE_OF_CLASS: Mapping[str, str] = MappingProxyType(
         "ExecAbortError": "EXECABORT",
     }
 )
-"""Error classes of the client that have no code in their text. By name: the client is an optional dependency."""
+"""Code by error class of the client, which removes the code from the text. By name, because the client is an optional dependency."""
 
 # An error inside a script: up to Redis 6 within the text ("ERR Error running script (…): @user_script: 1: -OOM command not allowed …").
 _CODE = re.compile(r"(?:\A|: -)([A-Z]{2,20}) ")

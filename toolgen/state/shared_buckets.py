@@ -59,7 +59,7 @@ class SharedBuckets:
     ) -> None:
         self._background = background or Background()
         self._watch = watch
-        self._epoch = ""  # time at which the calls in flight were last listed
+        self._epoch = ""  # epoch of the store in which the calls in flight were last listed
         self._link = link
         self._clock = clock
         self._changed = changed

@@ -263,7 +263,9 @@ class _Boxes:
 
 
 class CountClient:
-    """Connection of a worker over the socket with this descriptor. All counts share it; once it is lost, calls with a limit are refused."""
+    """Connection of a worker over the socket with this descriptor. All counts share it; once it is lost, every call
+    that needs a count is refused.
+    """
 
     place = "the process above the workers"
     prefix = "toolgen"

@@ -219,7 +219,7 @@ class SharedHistories:
         self._answered(None)
         try:
             if answer[0] != 1:
-                self._merged_with_store(seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))
+                self._take_stored(seal, whose, zip(names, answer[1::2], answer[2::2], strict=True))
                 return False
         except (TypeError, ValueError, LookupError, AttributeError) as error:  # foreign data
             raise StateError("the stored history of calls is not valid") from error
@@ -233,8 +233,8 @@ class SharedHistories:
         self._begun.pop(whose, None)
         return True
 
-    def _merged_with_store(self, seal: Seal, whose: _Whose, found: Iterable[tuple[str, bytes, bytes | None]]) -> None:
-        """Return the stored history with the outcomes of this process applied again."""
+    def _take_stored(self, seal: Seal, whose: _Whose, found: Iterable[tuple[str, bytes, bytes | None]]) -> None:
+        """Replace the known histories by the stored ones, and apply the outcomes of this process again."""
         for name, version, box in found:
             self._kept[name] = self._fresh(seal, name, version.decode(), box)
         for call in self._begun.pop(whose, ()):

@@ -29,14 +29,14 @@ T = TypeVar("T", bound=StoredRecord)
 
 
 class Kept(Struct, Generic[T], frozen=True):
-    """Record as it is kept, and its version, which a change names."""
+    """Stored record, and its version, which a change must name."""
 
     value: T
     version: int
 
 
 class SignInRow(Struct, frozen=True, kw_only=True):
-    """Row of a record. `group` is the digest of what it belongs to, "" for nothing; `seconds` is how long it is kept from now on."""
+    """Row of a record. `group` is the digest of its group, "" for none; `seconds` is the time until it expires."""
 
     kind: str
     id: str
@@ -47,17 +47,18 @@ class SignInRow(Struct, frozen=True, kw_only=True):
 
 
 class SignInRows(Protocol):
-    """Storage of rows. An expired row is no row. Each method raises `StateError` when it cannot be read or written."""
+    """Storage of rows. An expired row counts as missing. Each method raises `StateError` when it cannot be read or written."""
 
     async def get(self, kind: str, row_id: str) -> SignInRow | None:
         """Return a row."""
 
     async def put(self, row: SignInRow, most: int) -> bool:
-        """Keep a row in place of the version before it (0: of none); False where another version is kept. Of a group the `most` that
-        expire last stay, unless it is 0."""
+        """Store a row in place of the previous version (0: of none); return False if another version is stored. Of a group only the
+        `most` that expire last stay, or all if it is 0.
+        """
 
     async def take(self, kind: str, row_id: str) -> SignInRow | None:
-        """Remove a row and return it, in one step: one of several gets it."""
+        """Remove a row and return it, in one step: only one of several concurrent requests gets it."""
 
     async def of(self, kind: str, group: str) -> Sequence[SignInRow]:
         """Return the rows of a group; those of every group for "*"."""
@@ -66,11 +67,11 @@ class SignInRows(Protocol):
         """Return the number of rows of a group."""
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close the storage."""
 
 
 class SignInStore:
-    """Records over rows of some storage, each under a data key of its own that `keys` wraps."""
+    """Records over rows of some storage, each with a separate data key that `keys` wraps."""
 
     def __init__(self, rows: SignInRows, keys: KeyEncryption) -> None:
         self._rows = rows
@@ -83,7 +84,7 @@ class SignInStore:
     async def put(
         self, record: StoredRecord, key: str, *, seconds: float, version: int = 0, group: str = "", most: int = 0
     ) -> bool:
-        """Keep a new record (version 0), or another in place of a version; False where somebody else was quicker."""
+        """Store a new record (version 0), or replace a version; return False if another writer was faster."""
         kind, row_id = type(record).__name__, _id(type(record), key)
         row = SignInRow(
             kind=kind,
@@ -96,7 +97,7 @@ class SignInStore:
         return await self._rows.put(row, most)
 
     async def take(self, kind: type[T], key: str) -> T | None:
-        """Return a record once: the second request finds none."""
+        """Return a record and remove it: a second request finds none."""
         found = await self._opened(kind, await self._rows.take(kind.__name__, _id(kind, key)))
         return None if found is None else found.value
 
@@ -128,7 +129,7 @@ class SignInStore:
         return count
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close the storage."""
         await self._rows.close()
 
     async def _listed(self, kind: type[T], group: str) -> tuple[T, ...]:

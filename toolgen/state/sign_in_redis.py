@@ -17,7 +17,9 @@ _SCRIPT = Script.named("sign_in")
 
 
 class RedisSignInRows:
-    """Rows below the name `sign-in`. A reader of that server sees digests and boxes, and a writer can remove rows, never make one."""
+    """Rows below the name `sign-in`. A reader of that server sees digests and encrypted boxes; a writer can remove rows, but cannot
+    create one.
+    """
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
@@ -64,4 +66,4 @@ def _row(kind: str, found: Sequence[bytes]) -> SignInRow:
             kind=kind, id=row_id, group=group, version=int(version), seconds=int(lasts) / 1000, record=record
         )
     except (ValueError, TypeError, IndexError) as error:
-        raise StateError("what is kept of a sign-in in Redis is not what was kept there") from error
+        raise StateError("the data of a sign-in in Redis was changed") from error

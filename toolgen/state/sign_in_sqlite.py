@@ -1,4 +1,4 @@
-"""Rows of the sign-in in a SQLite file: seen by every process of one machine."""
+"""Rows of the sign-in in a SQLite file: visible to every process of one machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROW = f"SELECT {_COLUMNS} FROM sign_in"  # noqa: S608 - a constant
 
 
 class SqliteSignInRows:
-    """Made at the first record; until then there is no file."""
+    """Rows in a SQLite file, created with the first record."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = SqliteFile(path, kept="sign-ins", schema=_SCHEMA, pragmas=DURABLE)

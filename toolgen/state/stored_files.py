@@ -32,7 +32,7 @@ _BATCH = 8 * CHUNK  # bytes per write
 _ID, _TAG = 16, 16
 _ABOUT = b"\xff" * 12  # nonce of the metadata; chunks are counted from 0
 _MAX_WRITERS, _MAX_WRITERS_EACH = 16, 8
-"""Maximum concurrent uploads: in total, and of one owner, who may be slow."""
+"""Maximum files that are written at the same time: in total, and of one owner, who may be slow."""
 _ABANDONED_S = 3_600.0  # a file without an entry is being written, or its process ended during the write
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (
@@ -45,7 +45,7 @@ class StoredFiles:
     """Folder with one encrypted file for each stored file, and a SQLite file that lists them. Both are created with the first file.
 
     Each file is encrypted (AES-256-GCM, in chunks) with its own key, which only the caller has, and is bound to values that the caller must
-    repeat. If a budget is used up, the oldest files are removed first. A caller sends a file again that was lost in a crash.
+    repeat. If a budget is used up, the oldest files are removed first. A file that was lost in a crash must be uploaded or requested again.
     """
 
     def __init__(self, folder: Path, clock: Clock, budget: FileBudget) -> None:

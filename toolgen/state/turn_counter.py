@@ -164,7 +164,7 @@ class MemoryTurns:
             if own is not None and len(own) >= _MAX_EACH:
                 self._forget(parties)
             elif self._size >= _MAX_KEPT:
-                for other in self._kept:  # the oldest, unless all have calls in flight
+                for other in self._kept:  # the first principals with a conversation that has no call in flight
                     if self._forget(other):
                         break
             found = self._kept.setdefault(parties, OrderedDict())[conversation] = _Conversation()
@@ -238,7 +238,7 @@ class _SharedTurnLease(TurnLease):
 
 class SharedTurns:
     """Turns at the other end of a link, by its clock. While that is unreachable, calls of a conversation are refused. Calls of a process
-    that ended without notice end after `lease_s` at the latest.
+    that ended without notice count as ended after `lease_s` at the latest.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ MAX_GIVEN = 5_000
 _COUNTED_S = 30 * 24 * 3600.0
 _FRESH_S = 600.0  # minimum seconds between two renewals
 _BATCH = 500
-_SKIPPED = 1_000_000  # maximum number; a token has room for nine digits
+_SKIPPED = 1_000_000  # numbers that are left out; a token has room for nine digits
 
 Value = tuple[str, str]
 """Kind and value."""

@@ -97,7 +97,7 @@ async def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(tmp_p
         call_id = await waiting(gateway)
         said = text(asked)
         assert said.startswith("approval_required: a person with the role user has to approve this call (ask in #ops)")
-        assert f"{RESULT} with call_id {call_id} reads its end" in said
+        assert f"{RESULT} with call_id {call_id} returns its result" in said
         assert "toolgen" not in said  # no command, and none that approves
         assert text(await read(peer, call_id=call_id, wait_s=0)) == said
         listed = json.loads(text(await read(peer)))["calls"]
@@ -282,7 +282,7 @@ async def test_a_device_that_is_asked_is_told_with_the_tool(tmp_path: Path) -> N
         said = text(await peer.ask("tools/call", name="phone__ring", arguments={}))
         assert said.startswith("deferred:")
         (one,) = json.loads(text(await read(peer)))["calls"]
-        assert f"{RESULT} with call_id {one['call_id']} reads its end" in said
+        assert f"{RESULT} with call_id {one['call_id']} returns its result" in said
         assert text(await read(peer, call_id=one["call_id"], wait_s=0)) == said
 
     await play(tmp_path, policy, steps)

@@ -120,7 +120,7 @@ def unchanged(directory: Path, record: BuildRecord, key: str) -> bool:
 
 
 def _place(directory: Path) -> Path:
-    """Return the cache folder by the XDG Base Directory Specification: $XDG_CACHE_HOME, else ~/.cache."""
+    """Return the file of the record of a directory, below $XDG_CACHE_HOME, else ~/.cache (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
     return root / "toolgen" / "builds" / f"{hashlib.sha256(str(directory.resolve()).encode()).hexdigest()[:32]}.json"

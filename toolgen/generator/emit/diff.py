@@ -161,7 +161,7 @@ def _changes(
         return [
             compatible("schema", "its schemas are written differently, with the same meaning")
             if alike
-            else breaking("tool", "changed in an unknown way")
+            else breaking("tool", "changed in a way that toolgen does not classify")
         ]
     return found
 
@@ -221,7 +221,7 @@ def binding_changes(old: Tool, new: Tool) -> Iterator[BindingChange]:
         return
     connector = connector_of(new.binding)
     found = [] if connector is None else list(connector.binding_changes(old, new))
-    yield from found or [breaking("binding", "its calls are made in a different way that is unknown")]
+    yield from found or [breaking("binding", "its calls are made differently, in a way that toolgen does not classify")]
 
 
 def _is(code: str) -> str:

@@ -76,7 +76,7 @@ def listed_output(tool: Tool, *, any_root: bool = False, written: Schema | None 
 
 
 def _noted(schema: Schema, written: Schema | None) -> ListedOutput | None:
-    """Return the schema extended for a note alone, and an object that fits it with a note; None if it cannot be compiled."""
+    """Return the schema, extended so that it also accepts a note alone, and a note in an object; None if it cannot be compiled."""
     described = schema.get("properties")
     properties: Mapping[str, Any] = described if isinstance(described, Mapping) else {}
     note = _NOTE

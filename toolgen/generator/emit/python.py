@@ -101,7 +101,7 @@ def docstring(text: str, indent: str) -> str:
 
 
 def _hanging(line: str) -> str:
-    """Return the indented continuation lines of an argument's description."""
+    """Return the indent of continuation lines: for an argument's description deeper than its first line."""
     return "        " if line.startswith("    ") else ""
 
 

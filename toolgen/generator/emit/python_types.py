@@ -33,7 +33,7 @@ _MAX_DEPTH = 40
 _MAX_SHARED = 1_000  # definitions of one tool that are distinguished individually
 
 
-_MAX_SCHEMAS = 20_000  # types in one tool or definition; only a recursive allOf has more
+_MAX_SCHEMAS = 20_000  # schemas in one tool or definition; only a recursive allOf has more
 
 
 class Types:

@@ -112,7 +112,7 @@ def listed(tool: Tool, definitions: ListedDefinitions | None = None) -> Tool:
 
 
 def _with_short_description(tool: Tool) -> Tool:
-    """Return the tool with its own description shortened if it exceeds the limit of every provider."""
+    """Return the tool with its own description shortened if it is longer than OpenAI accepts."""
     if len(tool.description) <= _MAX_TOLD:
         return tool
     short = cut(shortened(tool.description, MAX_DESCRIPTION_LENGTH), _MAX_TOLD)

@@ -9,7 +9,6 @@ from functools import lru_cache
 __all__ = ["tokens"]
 
 # Pieces of byte-pair vocabularies: a word with the space or the sign before it, up to three digits, a run of signs, white space.
-# signs, white space.
 _PIECES = re.compile(r"[^\w\r\n]?[^\W\d_]+|\d{1,3}| ?(?:_|[^\w\s])+|\s+")
 # Pieces of ASCII text, which classes of single letters match faster.
 _ASCII_PIECES = re.compile(

@@ -27,7 +27,7 @@ FILES: Mapping[str, str] = MappingProxyType({**{name: f"{name}.json" for name in
 """Format -> its file."""
 
 OURS = frozenset({MANIFEST, *FILES.values()})
-"""Names of all files of builds; an unwritten one is stale."""
+"""Names of all files of builds; a file of these names that the build has not written is stale."""
 
 _OPENING = b'{\n  "format": '  # start of every manifest, since its first field is its format
 _MAX_INDENTED = 1024 * 1024

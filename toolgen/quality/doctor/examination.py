@@ -242,7 +242,7 @@ def _uncallable(gateway: Gateway) -> Iterator[str]:
 
 
 async def _function_faults(gateway: Gateway) -> tuple[str, ...]:
-    """Yield the functions that a call cannot reach: their module cannot be imported, or their code has changed since the build."""
+    """Return the functions that a call cannot reach: their module cannot be imported, or their code has changed since the build."""
     found: list[str] = []
     runtime = make_function_runtime()
     for name, source in gateway.settings.sources.items():

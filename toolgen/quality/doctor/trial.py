@@ -55,7 +55,7 @@ class RefusalCheck(Struct, frozen=True, kw_only=True):
     guards: tuple[Guard, ...]
     make: _Make
     module: str = ""
-    """Modules of an extra that must be installed for it."""
+    """Name of the module of an extra that must be installed for it, "" for none."""
     unguarded: _Make | None = None
     """Attempt made without the guards, if `make` would do real harm then."""
 

@@ -15,7 +15,7 @@ __all__ = ["webhook_faults"]
 
 
 async def webhook_faults(settings: Settings, policy: Policy) -> tuple[str, ...]:
-    """Yield a sentence for each fault. Nothing is sent, and no name is resolved: an address is judged by its name and port."""
+    """Return a sentence for each fault. Nothing is sent, and no name is resolved: an address is judged by its name and port."""
     if not settings.notify:
         return ()
     found: list[str] = []
@@ -35,7 +35,7 @@ async def webhook_faults(settings: Settings, policy: Policy) -> tuple[str, ...]:
             if counts.waiting:
                 found.append(f"webhook {name}: {counts.waiting} messages wait, the oldest for {counts.oldest_s:.0f} s")
     except StateError as error:
-        found.append(f"what webhooks are to be told cannot be read: {error.message}")
+        found.append(f"the messages for webhooks cannot be read: {error.message}")
     finally:
         await outbox.close()
     return tuple(found)

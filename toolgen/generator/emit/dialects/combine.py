@@ -142,7 +142,7 @@ class Combiner:
         return bool(one == other)
 
     def both(self, one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-        """Return a schema that accepts the values of both. If one schema cannot express both, the first takes precedence."""
+        """Return a schema that accepts every value that both accept. Constraints that one schema cannot combine are those of the first."""
         key = (id(one), id(other))
         if key not in self._joined:
             self._joined[key] = (one, other, self._joined_schema(one, other))

@@ -51,7 +51,7 @@ _DEEPEST: Final = 60  # steps from a schema to a nested one; a member that is a 
 _SHARED_DEEPEST: Final = 8  # the same limit if thousands of definitions follow
 _MAX_PARTS: Final = 10_000  # parts of a schema; no more fit into a listing
 _ANY_NUMBER: Final = 1 << 60
-_MAX_CYCLE: Final = 8  # recursive definitions; copies of more are not counted
+_MAX_CYCLE: Final = 8  # definitions in one cycle of references; in a longer cycle copies are not counted
 _MAX_LINKS: Final = 20  # references on the path to one type
 _MAX_WORDS: Final = 60
 _TOLD_NULL: Final = "May be null."
@@ -279,7 +279,7 @@ class _Lister:
         self._forms: dict[Hashable, DefinitionForm] = {}  # definitions of this schema
         self._others: dict[Hashable, DefinitionForm] = {} if self._definitions is None else self._definitions.forms
         self._steps: list[Step] = []
-        self._mark = 0  # parts left for the last step
+        self._mark = 0  # value of `_left` at the last step
         self._known: dict[object, Any] = {} if references.shared is None else references.shared
 
     def within(
@@ -320,7 +320,7 @@ class _Lister:
             and not _is_told("format", schema.get("format"))
             and not _is_told("pattern", schema.get("pattern"))
         ):
-            return cast("dict[str, Any]", schema)  # a caller never sends it
+            return cast("dict[str, Any]", schema)  # not copied, because built schemas are never modified
         if "$id" in schema:  # its references are relative to another document
             return self._open({key: value for key, value in schema.items() if key not in {"$ref", "allOf"}})
         if depth <= 0 and self._deep(schema):

@@ -56,7 +56,7 @@ def _kind(value: Any) -> str:
 
 
 def merged(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a schema for exactly the same values, without `allOf` and without keywords beside a `$ref`; None for no value.
+    """Return a schema for exactly the same values, without `allOf` and without keywords beside a `$ref`; None if there is none.
 
     Nested schemas are not merged: a property that two parts describe becomes an `allOf` of its own.
     """

@@ -34,8 +34,8 @@ _MAX_TRIED: Final = 3_000  # places compared to decide whether one form covers a
 _MAX_TRIAL_DEPTH: Final = 3  # nested trials
 _MAX_PATTERNS: Final = 4
 _MAX_VALUES: Final = 1_000
-_MAX_PAIRS: Final = 2_500  # forms that are compared with each other
-_MEANING: Final = frozenset({"removed", "default"})  # keywords without influence on conforming values
+_MAX_PAIRS: Final = 2_500  # pairs of forms that are compared with each other
+_MEANING: Final = frozenset({"removed", "default"})  # codes of changes that do not concern which values conform
 _COMPARED: Final = frozenset(
     {
         *("type", "enum", "const", "properties", "required", "additionalProperties", "patternProperties"),
@@ -62,7 +62,7 @@ def schema_changes(old: Schema, new: Schema) -> list[SchemaChange]:
             breaks_reader=change.breaks_reader or other.breaks_reader,
         )
     if not found and not same(old, new, old, new):
-        return [_both((), "schema", "changed in an unknown way")]
+        return [_both((), "schema", "changed in a way that toolgen does not classify")]
     return list(found.values())
 
 
@@ -234,7 +234,7 @@ class SchemaComparison:
         old, new, path = place.old, place.new, place.path
         for name in [*new.names(), *(name for name in old.names() if name not in new.names())]:
             here = (*path, name)
-            if not new.parts:  # any value is accepted now, and the lost types are reported there
+            if not new.parts:  # any value is accepted now: the comparison with True reports the lost constraints
                 yield from self._required(place, name)
                 yield from self.compare(old.property(name), True, here)
             elif name not in place.now.names:

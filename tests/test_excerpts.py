@@ -178,7 +178,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "connectors/graphql/default_selection.py": (
         "(ids or leaves[:1])[:_MAX_IDS]",
         "[one for one in leaves if get_named_type(one[1].type).name == 'ID'][:_MAX_IDS]",
-        "[one for one in leaves if one not in ids and _tells_change(one[0])][:_MAX_TELLING]",
+        "[one for one in leaves if one not in ids and _shows_change(one[0])][:_MAX_TELLING]",
         "members[:_MAX_FRAGMENTS]",
     ),
     "connectors/graphql/directives.py": (

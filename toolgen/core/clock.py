@@ -39,5 +39,5 @@ class FixedClock(Struct):
         return self.seconds
 
     def advance(self, seconds: float) -> None:
-        """Moves both times forward."""
+        """Move both times forward."""
         self.seconds += seconds

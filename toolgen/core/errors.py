@@ -55,10 +55,10 @@ _MAX_FRAMES = 8
 
 
 class ToolgenError(Exception):
-    """Something a person can put right.
+    """Fault that a person can correct.
 
-    `message` says what happened, `where` names the file and line or the JSON pointer, `suggestion` what to do. None of them ever holds
-    a secret: they are printed, logged and shown to agents.
+    `message` says what happened, `where` names the file and line or the JSON pointer, `suggestion` what to do. None of them ever contains
+    a secret, because they are printed, logged and shown to agents.
     """
 
     code = "internal"
@@ -75,43 +75,43 @@ class ToolgenError(Exception):
 
 
 class ConfigError(ToolgenError):
-    """toolgen.yaml or the command line asks for something that is not there."""
+    """Fault of toolgen.yaml or of the command line."""
 
     code = "config"
 
 
 class PolicyError(ToolgenError):
-    """A policy file is broken, or names something that does not exist."""
+    """Policy file that is invalid, or that names something that does not exist."""
 
     code = "policy"
 
 
 class DescriptionError(ToolgenError):
-    """A description cannot be read at all; a fault in one operation is a `Problem` instead."""
+    """Description that cannot be read at all; a fault in one operation is a `Problem` instead."""
 
     code = "description"
 
 
 class ManifestError(ToolgenError):
-    """The generated manifest is missing, broken, edited by hand or stale."""
+    """Generated manifest that is missing, broken, edited by hand or stale."""
 
     code = "manifest"
 
 
 class SecretError(ToolgenError):
-    """A secret reference cannot be resolved; the text names the reference, never a value."""
+    """Secret reference that cannot be resolved; the text names the reference, never a value."""
 
     code: ErrorCode = "secret_unavailable"
 
 
 class CanonicalError(ToolgenError):
-    """A value has no canonical JSON form (NaN, a key that is no string, an integer beyond 2**53)."""
+    """Value without a canonical JSON form (NaN, a key that is not a string, an integer beyond 2**53)."""
 
     code = "canonical"
 
 
 class CallError(ToolgenError):
-    """A call that did not succeed, raised by `Envelope.unwrap`.
+    """Unsuccessful call, raised by `Envelope.unwrap`.
 
     `status` is that of the envelope: error, refused, pending or cancelled. `code` is one of docs/reference/errors.md.
     `retry_after_s` is the wait before another try.
@@ -136,17 +136,17 @@ class CallError(ToolgenError):
 
 
 class AuditError(ToolgenError):
-    """The audit log cannot be written, or is not what a log looks like."""
+    """Audit log that cannot be written, or whose content is invalid."""
 
     code = "audit_unavailable"
 
 
 class StateError(ToolgenError):
-    """Stored state that outlives a call (waiting calls, pauses) cannot be read or written."""
+    """State that outlives a call (waiting calls, pauses) and cannot be read or written."""
 
 
 class StateUnavailableError(StateError):
-    """The store cannot be used now: Redis is away, a file is locked or unreadable, the disk is full. The request may succeed later."""
+    """Store that cannot be used now: Redis is unreachable, a file is locked or unreadable, the disk is full. It may work later."""
 
     code = "upstream_unavailable"
     unconfirmed = False

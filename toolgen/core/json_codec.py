@@ -322,7 +322,7 @@ def _whole(text: str) -> str:
 
 
 def with_integers(value: Any, depth: int = 0) -> Any:
-    """Return a value with an integer for every float that is one (`7.0`): JSON and JSON Schema know no difference, services do.
+    """Return a value with an integer for every float that is one (`7.0`): JSON and JSON Schema do not distinguish them, services do.
 
     The very same object is returned if nothing changes. Floats beyond 2**53, where one float stands for several integers, stay.
     """

@@ -41,7 +41,10 @@ _SAID = re.compile(
     re.IGNORECASE,
 )
 _PLACES = frozenset({"query", "header", "cookie"})
-_REPEATED, _MOST = 3, 0.8  # of an argument that nearly all tools require
+_REPEATED, _MOST = (
+    3,
+    0.8,
+)  # minimum number, and part of all tools, that require an argument for it to count as common to them
 
 
 class CredentialArguments(Struct, frozen=True, kw_only=True):

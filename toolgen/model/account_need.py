@@ -15,7 +15,7 @@ ACCOUNT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 
 
 class AuthorizationRequiredError(ToolgenError):
-    """The person has no account at the system, or has to agree again. `page` is the gateway's page for that, "" if it has none.
+    """Call of a person without an account at the system, or who must agree again. `page` is the gateway's page for that, "" if it has none.
 
     `account` is the name of the account, "" for the default one, and `scopes` are those that the system asked for beyond its own.
     """
@@ -30,7 +30,7 @@ class AuthorizationRequiredError(ToolgenError):
 
 
 def chosen_account(principal: Principal, name: str) -> Principal:
-    """Return a principal with an account chosen. Raises `ConfigError` for a name that is none."""
+    """Return a principal with an account chosen. Raises `ConfigError` for an invalid name."""
     if not ACCOUNT_NAME.match(name):
         raise ConfigError("account: takes a name of up to 32 lower-case letters, digits, - and _")
     return with_account(principal, name)

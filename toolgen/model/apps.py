@@ -158,7 +158,7 @@ def _is_page(uri: str) -> bool:
 
 
 def rights_of(meta: object) -> AppRights:
-    """The rights of a page by the `_meta` of its content; what is not as the specification has it is left out."""
+    """Return the rights of a page by the `_meta` of its content; members that the specification does not allow are left out."""
     said = meta.get("ui") if isinstance(meta, Mapping) else None
     if not isinstance(said, Mapping):
         return AppRights()
@@ -175,7 +175,7 @@ def rights_of(meta: object) -> AppRights:
 
 
 def is_app_origin(text: str) -> bool:
-    """True for an origin that a page may name: `https:` or `wss:` with a host name, or `*.` before one, and nothing else."""
+    """Return True for an origin that a page may name: only `https:` or `wss:` with a host name, or with `*.` before one."""
     return _ORIGIN.match(text) is not None
 
 

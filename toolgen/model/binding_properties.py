@@ -60,7 +60,7 @@ class BindingProperties(msgspec.Struct, frozen=True, kw_only=True):
         return {} if names is msgspec.UNSET else names
 
     def renamed(self: B, names: Mapping[str, str]) -> B | None:
-        """Return the binding with the listed names of arguments; None if the gateway sets all its arguments."""
+        """Return the binding with the listed names of arguments; None if the gateway itself names all its arguments."""
         if "arguments" not in self.__struct_fields__:
             return None
         parts: dict[str, Any] = {"arguments": {listed: own for own, listed in names.items()}}

@@ -129,7 +129,7 @@ MYSQL_CASCADES_OF: Final = _MYSQL.format(
 
 
 GATHERED_SETTING: Final = "toolgen.gathered"
-"""Setting of a transaction in which PostgreSQL adds up aggregated values. The failing cast is recognised by it too."""
+"""Setting of a transaction in which PostgreSQL adds up aggregated values. The error of the failing cast contains this name too."""
 
 MYSQL_TABLE_NAMES = "SELECT @@lower_case_table_names"
 

@@ -19,7 +19,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Detector(Protocol):
-    """Looks at one text of an answer at a time. It must be quick, and take time in the length of the text."""
+    """Detector that examines one text of an answer at a time. It must be fast, in time linear in the length of the text."""
 
     def find(self, text: str) -> Iterable[Finding]:
         """Return the findings."""

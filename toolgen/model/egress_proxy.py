@@ -1,4 +1,4 @@
-"""Proxy that connections of the gateway go through, as the policy names it. It holds a reference to a password, never the password."""
+"""Proxy of the policy for connections of the gateway, with a reference to its password, never the password itself."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from msgspec import Struct
 __all__ = ["THROUGH_PROXY", "EgressProxy", "ProxyRoute"]
 
 THROUGH_PROXY = "egress.proxy"
-"""Rule of the refusal of a direct connection where the policy names a proxy."""
+"""Rule of a refusal: the connection is direct although the policy names a proxy."""
 
 
 class EgressProxy(Struct, frozen=True, kw_only=True):
-    """HTTP proxy that is asked for tunnels (CONNECT, RFC 9110 section 9.3.6).
+    """HTTP proxy that opens tunnels (CONNECT, RFC 9110 section 9.3.6).
 
-    `password` is a reference (`${env:NAME}` or `${file:/path}`), `ca` a PEM file of authorities that are trusted as well, for the proxy and
-    for the services behind it. `resolve` says who resolves the names of services. `direct` places are connected to without the proxy.
+    `password` is a reference (`${env:NAME}` or `${file:/path}`), `ca` a PEM file of additional authorities, for the proxy and for the
+    services behind it. `resolve` is the side that resolves the names of services. `direct` addresses are reached without the proxy.
     """
 
     scheme: Literal["http", "https"]
@@ -30,7 +30,7 @@ class EgressProxy(Struct, frozen=True, kw_only=True):
 
 
 class ProxyRoute(Struct, frozen=True):
-    """Way to a place through a proxy; `host` is what the proxy is told: a name, or an address that was checked."""
+    """Route to an address through a proxy; `host` is the host in the request to the proxy: a name, or a checked address."""
 
     proxy: EgressProxy
     host: str

@@ -35,7 +35,7 @@ class Mask(Struct, frozen=True, kw_only=True):
     def apply(self, value: Json) -> Json:
         """Return the parts of the value that a path leads to, each in its place; the value itself if no path matches.
 
-        Too much shows an agent the existing fields; an empty answer would show nothing.
+        If no path matches, the complete value shows an agent the existing fields; an empty answer would not.
         """
         try:
             found, kept = _kept(value, _levels(self.paths), 0, (1 << len(self.paths)) - 1)

@@ -29,7 +29,7 @@ def structured_of(content: Json) -> Json:
 
 
 def meta_of(content: Json) -> Mapping[str, Json]:
-    """Return the `_meta` of a result, which its server said to clients: neither data nor text for a model."""
+    """Return the `_meta` of a result: information of its server for clients, neither data nor text for a model."""
     meta = content.get("_meta") if isinstance(content, Mapping) else None
     return meta if isinstance(meta, Mapping) else {}
 

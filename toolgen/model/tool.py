@@ -71,10 +71,10 @@ class Effect(StrEnum):
 
 
 class SqlBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="sql"):
-    """An operation of a database. Its tables are in the manifest's source.
+    """Binding of an operation of a database. The tables are in the source of the manifest.
 
-    `statement` is a trusted file's query and `parameters` the arguments of its placeholders, in order; both belong to `named` alone.
-    `files`: rows may hold bytes, because a table has a column of a binary type.
+    `statement` is the query of a trusted file and `parameters` are the arguments of its placeholders, in order; only the operation `named`
+    has them. `files`: rows may contain bytes, because a table has a column of a binary type.
     """
 
     dialect: DialectName
@@ -92,7 +92,7 @@ class SqlBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def code_argument(self) -> str:
-        """Argument that holds the statement, unless it is a trusted file's."""
+        """Argument with the statement; "" if that comes from a trusted file."""
         return "" if self.operation == "named" else "sql"
 
     @property
@@ -112,7 +112,7 @@ class SqlBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def answers_files(self) -> bool:
-        """True if rows may hold bytes."""
+        """True if rows may contain bytes."""
         return self.files
 
     def _renamed_parts(self, names: Mapping[str, str]) -> dict[str, Any]:
@@ -199,16 +199,16 @@ class McpBinding(BindingProperties, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def answers_lists(self) -> bool:
-        """True: content of MCP may be text of JSON."""
+        """True: a text of MCP may be JSON."""
         return True
 
 
 class McpResourceBinding(
     McpBinding, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp_resource"
 ):
-    """Reading a resource of an MCP server that an answer of one of its tools links to: `tool` and `parts` are that tool's.
+    """Binding of the read of a resource of an MCP server that an answer of one of its tools links to: `tool` and `parts` are that tool's.
 
-    Calls have it, and no tool of a manifest.
+    Only calls have this binding, never a tool of a manifest.
     """
 
     @property
@@ -217,8 +217,9 @@ class McpResourceBinding(
 
 
 class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp_context"):
-    """A prompt or resource of an MCP server: `tool` is its name or URI there, `parts` are digests of how the server lists it. `page` is the
-    digest of the content of an app's page, which need not be listed."""
+    """Binding of a prompt or resource of an MCP server: `tool` is its name or URI there, `parts` are the digests of its listing by the
+    server. `page` is the digest of the content of an app's page, which need not be listed.
+    """
 
     method: str  # prompts/get | resources/read | completion/complete
     about: str  # prompt | resource
@@ -231,19 +232,19 @@ class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def converses(self) -> bool:
-        """True if the server may request something of the caller."""
+        """True if the server may send requests to the caller."""
         return bool(self.requests)
 
     @property
     def reports_progress(self) -> bool:
-        """True, as any server may."""
+        """True: any server may report progress."""
         return True
 
 
 class OperationBinding(
     BindingProperties, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="operation"
 ):
-    """Binding of a kind of system that needs no binding of its own: an operation, with values of its description.
+    """Binding for kinds of systems without a specific binding: an operation, with values from its description.
 
     `address` is the URL that calls go to, which the egress rules judge; "" for calls that stay on the machine.
     """
@@ -291,16 +292,16 @@ Binding: TypeAlias = (
 
 
 OutputForm: TypeAlias = Literal["", "none", "lenient", "strict"]
-"""What of an output schema is listed over MCP; "" for what is usual with tools of this kind."""
+"""Form of an output schema in MCP listings: none, lenient or strict; "" for the default of this kind of tool."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool of a catalog. Made with `seal`, which computes the digest.
+    """Tool of a catalog, created with `seal`, which computes the digest.
 
     `listed_output` is the source's setting for the output schema that MCP clients see, "" without one. `strict_arguments`: a call
-    with an argument that the tool does not have is refused, even if the tool only reads. `exact_schema`: the input schema is listed as
-    it is, and not in the form that every client takes. `tags` and `operation` (operationId, root field, the server's own name) are the
-    description's, for policies that select by them. `icons` are as MCP has them, and so is `app`.
+    with an unknown argument is refused, even if the tool only reads. `exact_schema`: the input schema is listed unchanged, and not in the
+    form that every client accepts. `tags` and `operation` (operationId, root field, the server's own name) come from the description, for
+    policies that select by them. `icons` and `app` are in the form of MCP.
     """
 
     name: str
@@ -329,12 +330,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def for_apps(self) -> bool:
-        """True for a tool that apps alone may call: no model is listed it."""
+        """True for a tool that only apps may call: it is not listed for models."""
         return self.app is not None and self.app.hidden
 
     @property
     def caller_requests(self) -> tuple[RequestKind, ...]:
-        """Requests that the MCP server of the tool may make of callers, as far as the policy allows them."""
+        """Kinds of requests that the MCP server of the tool may send to callers, if the policy allows them too."""
         return self.binding.requests if isinstance(self.binding, McpBinding) else ()
 
     @property

@@ -36,9 +36,10 @@ _ROW = "SELECT id, person, version, key, wrapped, box FROM toolgen_accounts"
 
 
 class PostgresAccountRows:
-    """Connection of this process, opened at the first use, and again after it was lost. Times are those of the server.
+    """Rows in PostgreSQL, over one connection of this process, which is opened at the first use and again after a loss. Times are those of
+    the server.
 
-    `location` returns the address of the database, which may hold a password.
+    `location` returns the address of the database, which may contain a password.
     """
 
     def __init__(self, location: Callable[[], str]) -> None:
@@ -144,7 +145,7 @@ class PostgresAccountRows:
             except (psycopg.Error, TimeoutError, OSError) as error:
                 await self._drop()
                 raise StateUnavailableError(
-                    f"accounts cannot be kept: PostgreSQL cannot be used ({type(error).__name__})"
+                    f"accounts cannot be stored or read: PostgreSQL cannot be used ({type(error).__name__})"
                 ) from None
             except asyncio.CancelledError:
                 await self._drop()  # an answer may still be on its way

@@ -1,4 +1,4 @@
-"""Rows of accounts in a SQLite file: seen by every process of one machine."""
+"""Rows of accounts in a SQLite file: visible to every process of one machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states of a call that outlives its request, and which state may follow which. docs/explanation/waiting-calls.md draws them."""
+"""States of a call that outlives its request, and the allowed transitions (docs/explanation/waiting-calls.md has a diagram)."""
 
 from __future__ import annotations
 

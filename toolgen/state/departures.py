@@ -88,7 +88,7 @@ class SqliteDepartures:
 
 
 class RedisDepartures:
-    """Notes in Redis. They are not encrypted: a writer in Redis can delete a note, but cannot create a key.
+    """Notes in Redis. They are not encrypted: a writer in Redis can delete a note, but cannot compute a key.
 
     `last` returns the number of the last note from data that is read anyway: Redis is asked only if that number changed.
     """

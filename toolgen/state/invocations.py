@@ -148,8 +148,8 @@ class WorkflowState(msgspec.Struct, frozen=True, kw_only=True):
 class AccountNeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Account that a call waits for: that of its person at the source of its tool, by name ("": the default one).
 
-    `page` is the gateway's page for linking it. `scopes` are those that the system asked for beyond what the account has; the call goes on
-    once the account was linked again after `since`.
+    `page` is the gateway's page for linking it. `scopes` are those that the system asked for beyond what the account has; the call
+    continues once the account was linked again after `since`.
     """
 
     name: str = ""
@@ -273,7 +273,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def account(self) -> AccountNeed | None:
-        """The account that the call waits for, or waited for."""
+        """Account that the call waits for, or waited for; None without one."""
         return self.waits_for.account if isinstance(self.waits_for, AccountState) else None
 
     @property
@@ -283,7 +283,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> CallState:
-        """State of the call, as everybody is told."""
+        """State of the call, as reported to clients and people."""
         if self.status == "running" and self.asks.keys() - self.replies.keys():
             return CallState.INPUT_REQUIRED
         if self.status == "approved" and self.kind == "account":

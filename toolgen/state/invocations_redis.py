@@ -1,4 +1,4 @@
-"""Invocations in Redis: shared by every process of every machine that uses it, and sealed there.
+"""Invocations in Redis: shared by every process of every machine that uses it, and encrypted.
 
 An attacker who can write in Redis may lose a call, but cannot create one: the journal of each gateway decides which calls may be executed.
 """
@@ -124,8 +124,12 @@ class RedisInvocations:
         return kept if added[0] else None
 
     async def _note_unkept(self, call: Invocation, *, unconfirmed: bool) -> None:
-        """Note that adding a call failed. A question that Redis may have stored continues to wait: the sweep ends it if Redis did not."""
-        if call.id in self._moved or (call.id in self._doubted and not unconfirmed):  # it may be kept since before
+        """Record that the addition of a call failed. A question that Redis may have stored continues to wait: the sweep ends it if Redis
+        has not stored it.
+        """
+        if call.id in self._moved or (
+            call.id in self._doubted and not unconfirmed
+        ):  # an earlier addition may have succeeded
             return
         if not unconfirmed:
             await self._journal.forget_awaited((call.id,))
@@ -287,7 +291,9 @@ class RedisInvocations:
             await self._journal.end(kept.id, max(kept.expires, kept.ended), at=kept.ended, box=box)
 
     async def _may(self, known: Invocation, changed: Invocation) -> bool:
-        """True if this gateway may move a call on so. A beginning is noted first: if Redis does not answer, it is not begun again."""
+        """Return True if this gateway may make this change. The start of an attempt is recorded first: if Redis does not answer, the
+        attempt is not started again.
+        """
         if known.status != "approved" or changed.status != "running":
             return True
         return known.home == await self._journal.home() and await self._journal.begin(
@@ -331,7 +337,7 @@ class RedisInvocations:
         return tuple(lost)
 
     async def _is_readable(self, call_id: str) -> bool:
-        """True if a call that another gateway may have found unreadable is readable here. Its own gateway ends one that is not."""
+        """Return True if a call that another gateway may have found unreadable is readable here. Its own gateway ends an unreadable one."""
         version, box = await self._redis.run("get", call_id)
         try:
             self._opened(await self._redis.seal(), call_id, version or b"", box)
@@ -368,7 +374,7 @@ class RedisInvocations:
         return self.by_others
 
     async def _note_ended(self, call_id: str) -> None:
-        """Note how a call ended, as Redis has it: Redis may lose that, and the call has one ending."""
+        """Record the outcome of a call from Redis in the journal, because Redis may lose it, and a call must have only one outcome."""
         try:
             found = await self.get(call_id)
         except StateError as error:
@@ -400,7 +406,7 @@ class RedisInvocations:
         self._watch.unsettle()
         self._acknowledged = 0
         for call_id in [one for one, (_, status) in self._moved.items() if status == "pending"]:
-            del self._moved[call_id]  # nothing but votes is lost: people may answer again
+            del self._moved[call_id]  # only votes are lost, and people may answer again
         return await self._journal.move_epoch(known, epoch)
 
     @property

@@ -59,8 +59,8 @@ class SharedHistories:
 
     A call is decided and counted in a transaction: the histories of its principals and their session are read, and written only if no other
     process wrote any of them meanwhile. A process has one transaction per principal at a time; between processes the slower one decides
-    again. A call is sent only after it was counted. If the store has lost a history, and says so or this process knew it, questions about
-    it have no answer for a day, and never "nothing". Redis deletes a history that was not used for two days.
+    again. A call is sent only after it was counted. If the store has lost a history, which the store reports or this process knows, queries
+    about it fail for a day and never return nothing. Redis deletes a history that was not used for two days.
     """
 
     shared = True

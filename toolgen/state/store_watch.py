@@ -1,4 +1,4 @@
-"""Watch over the store that gateways share: its epoch, and whether it answered without interruption."""
+"""Watch over the store that gateways share: its epoch, and its interruptions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from toolgen.core.clock import Clock
 __all__ = ["LEASE_S", "StoreWatch"]
 
 LEASE_S = 10.0
-"""Seconds that a worker which stopped may hold a call before others end it."""
+"""Seconds without a sign of life after which others end the calls of a worker."""
 
 
 class StoreWatch(Struct, kw_only=True):
-    """Shared by all that one process keeps in the store.
+    """Watch of one process, shared by everything that it stores there.
 
-    `epoch` is the epoch of the store that was seen last, "" for none. A process that could not ask the store for more than a third of a
-    lease cannot tell a worker that stopped from one that could not renew its lease: until one lease has passed, it takes no call for lost.
+    `epoch` is the last known epoch of the store, "" for none. A process that could not reach the store for more than a third of a lease
+    cannot distinguish a stopped worker from one that could not renew its lease: until one lease has passed, it counts no call as lost.
     """
 
     clock: Clock
@@ -26,19 +26,19 @@ class StoreWatch(Struct, kw_only=True):
 
     @property
     def settled(self) -> bool:
-        """True if leases that lapsed mean that their owners are gone."""
+        """True if an expired lease means that its owner is gone."""
         now = self.clock.monotonic()
         if self._heard is not None and now - self._heard > LEASE_S / 3:
             return False
         return now >= self._settled_at
 
     def heard(self) -> None:
-        """Note that the store answered."""
+        """Record that the store answered."""
         now = self.clock.monotonic()
         if self._heard is not None and now - self._heard > LEASE_S / 3:
             self.unsettle()
         self._heard = now
 
     def unsettle(self) -> None:
-        """Note that the store lost something, or was away: leases are believed again one lease later."""
+        """Record that the store lost data, or was unreachable: expired leases are trusted again one lease later."""
         self._settled_at = self.clock.monotonic() + LEASE_S

@@ -8,7 +8,7 @@ from toolgen.quality.lint.rule import CatalogView, Level, LintRule, RuleHit
 
 __all__ = ["CATALOG_RULES"]
 
-_MAX_OPENAI = 128  # VS Code the same
+_MAX_OPENAI = 128  # VS Code has the same limit
 
 
 _MAX_CURSOR = 40

@@ -113,7 +113,7 @@ def _answers_list(view: LintTool) -> bool:
     if output is None:
         return False
     schema = _inside(output, output)
-    if view.tool.selects_fields:  # answers with its one field by name
+    if view.tool.selects_fields:  # its answer is an object with one field, the root field
         schema = _inside(output, schema.get("properties", {}).get(view.tool.binding.own_operation))
     if _kind(schema) == "array":
         return "maxItems" not in schema

@@ -38,7 +38,7 @@ async def called(root: Path, name: Any, arguments: Any, more: Mapping[str, Any])
         pytest.param(PET, {HALF: 1}, {}, "/a\\ud800b: the name contains half", id="a name"),
         pytest.param(PET, {"petId": 1, "x": {"y/z": [1, {HALF: 2}]}}, {}, "/x/y~1z/1/a\\ud800b: the name", id="deep"),
         pytest.param(
-            PET, {"petId": 1, 5: 2}, {}, "/5: the name must be a text, and is a Python int", id="a name that is none"
+            PET, {"petId": 1, 5: 2}, {}, "/5: the name must be a text, but is a Python int", id="a name that is none"
         ),
         pytest.param(PET, {"petId": {1}}, {}, "/petId: JSON has no form for a Python set", id="a set"),
         pytest.param(PET, {"petId": 1, "x": b"1"}, {}, "/x: JSON has no form for a Python bytes", id="bytes"),

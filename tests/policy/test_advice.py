@@ -77,7 +77,7 @@ def _rule(arguments: str, verdict: str = "allow", more: str = "") -> str:
             "optional_narrowing", 11, "required: [size]",
         ),
         (_rule("{properties: {loose: {maximum: 50}}, required: [loose]}"), "number_of_text", 7, "type: integer"),
-        (_rule("{properties: {any: {minimum: 50}}, required: [any]}", "deny"), "number_of_text", 7, "any text is accepted"),
+        (_rule("{properties: {any: {minimum: 50}}, required: [any]}", "deny"), "number_of_text", 7, "the rule applies to any text too"),
         (_rule("{properties: {state: {const: closed}}, required: [state]}"), "never_speaks", 7, "no value of 'state'"),
         (_rule("{properties: {needed: {type: string}}}", "ask"), "never_speaks", 7, "no value of 'needed'"),
         (_rule("{properties: {needed: {type: [string, boolean]}}}", "ask"), "never_speaks", 7, "no value of 'needed'"),

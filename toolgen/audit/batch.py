@@ -24,8 +24,8 @@ Waiting = tuple[Entry, "asyncio.Future[Position]"]
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Entries that are made durable together: their lines, their hashes, and the new head of the stream.
 
-    `room`: the bytes reserved for each, and whether they are enough. `begins`: the entry begins a call and has no reservation. `due`: the
-    segment is closed before the batch is written.
+    `room`: the bytes reserved for each, and whether they are enough. `begins`: for at least one entry they are not,
+    as for an intent. `due`: the segment is closed before the batch is written.
     """
 
     waiting: list[Waiting]
@@ -46,7 +46,7 @@ class AuditCounts(Struct, frozen=True, kw_only=True):
     """Counts of this process's stream, and its backlog.
 
     `entries` by event, `writes` and their total seconds; entries that wait to be written; the number of entries that no checkpoint covers,
-    and for how many seconds the oldest missing checkpoint of any destination has been due. `lost` calls were ended by a decision because
+    and for how many seconds a checkpoint has been due at the destination that waits longest. `lost` calls were ended by a decision because
     their worker was gone. `left_open` are calls, by effect, that the previous, killed writer of the stream had started and not ended.
     """
 

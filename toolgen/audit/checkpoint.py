@@ -127,7 +127,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 
 class Removal(Struct, frozen=True, kw_only=True):
-    """Removal of the entries of a stream from `first` to `size`, by the rule `policy`."""
+    """Removal of the entries of a stream from `first` to `size`. `policy` is the reason, for example `older than 30 days`."""
 
     key: str
     stream: str
@@ -319,7 +319,7 @@ class CheckpointShipper:
             self._changed.notify()
 
     def owing_s(self) -> float:
-        """Return for how long deliveries have failed.
+        """Return for how many seconds a checkpoint has been waiting without any delivery; 0 if none waits.
 
         Checkpoints of an earlier process count after the first attempt of this one: before, it is unknown whether the destination can be
         reached.

@@ -1,4 +1,4 @@
-"""Entries of the log for one destination, in the order of their stream, from the place on that the destination has."""
+"""Entries of the log for one destination, in the order of their stream, after the last entry that the destination has."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RecordedEntry(Struct, frozen=True, kw_only=True):
 
 
 class EntryBatch(Struct, frozen=True, kw_only=True):
-    """Entries of one stream that follow each other, and the place behind them."""
+    """Consecutive entries of one stream, and the place of the last one."""
 
     stream: str
     entries: tuple[RecordedEntry, ...]
@@ -58,7 +58,7 @@ _places = msgspec.json.Decoder(dict[str, StreamPlace]).decode
 
 
 class SentEntries:
-    """Place of each stream behind which entries are due, in a file. A file that is lost or damaged means that all entries are due."""
+    """Place of the last sent entry of each stream, in a file: later entries are due. If the file is lost or damaged, all are due."""
 
     def __init__(self, directory: Path, file: Path) -> None:
         self._directory, self._file = directory, file
@@ -73,7 +73,7 @@ class SentEntries:
                 try:
                     head = _head(line)
                 except (msgspec.DecodeError, RecursionError):
-                    continue  # `audit verify` judges what is no entry
+                    continue  # `audit verify` reports invalid lines
                 if self._known.get(stream) is not None and head.seq <= self._known[stream].seq:
                     continue
                 if entries and (len(entries) == _MAX_ENTRIES or size + len(line) > _MAX_BYTES):

@@ -211,7 +211,7 @@ class AuditLog:
             held = self._held_stream(mark)
             segment, self._stream = held or self._free_stream()
             if mark is not None and self._segment is segment and segment.head.seq < mark.head.seq:
-                # Entries are missing in the file. The next one still has their successor's number and hash, so that `verify` reports them.
+                # Entries are missing in the file. The next one still follows them by number and hash, so that `verify` reports the gap.
                 segment.head = mark.head
                 segment.first = segment.first if segment.size else mark.head.seq + 1
             self._segment = segment

@@ -85,7 +85,7 @@ class Retention:
         sync_folder(self._directory)
 
     def _going(self, closed: list[SegmentFile]) -> tuple[list[tuple[SegmentFile, SegmentFile]], str]:
-        """Yield the segments that may be removed, each with the next one and the reason."""
+        """Return the segments that may be removed, each with the next one, and the reason."""
         old, keep_s, keep_bytes = 0, self._plan.keep_s, self._plan.keep_bytes
         pairs = list(pairwise(closed))
         if keep_s is not None:
@@ -118,7 +118,7 @@ class Retention:
             if isinstance(statement, Checkpoint) and statement.size in ends and statement.is_signed(keys)
         ]
         if not found:
-            raise AuditError("no checkpoint covers the end of any of them yet")
+            raise AuditError("no checkpoint covers the end of a segment that is to be removed yet")
         return max(found, key=lambda checkpoint: checkpoint.size)
 
     def _removals(self) -> list[Removal]:
@@ -173,7 +173,7 @@ class Maintenance:
         self.head: Callable[[], StreamHead] = StreamHead
 
     def start(self, head: Callable[[], StreamHead]) -> None:
-        """Start the maintenance of the stream. `head` is its last acknowledged entry."""
+        """Start the maintenance of the stream. `head` returns its last acknowledged entry."""
         self.head = head
         self._go_on_delivering()
         self._thread = threading.Thread(target=self._run, name="audit-maintenance", daemon=True)
@@ -296,7 +296,7 @@ class Maintenance:
                 raise
 
     def _catch_up(self, head: StreamHead) -> None:
-        """Return the tree up to `head`: from the last checkpoint, or from the first entry."""
+        """Build the tree up to `head`: from the last checkpoint, or from the first entry."""
         tree, known = Tree(), ""
         last = self._last_checkpoint()
         if last is not None:

@@ -153,7 +153,7 @@ class Segment:
             self._close_file()
             created = not self.path.exists()
             self._use(open_descriptor(self.path, "RDWR", "CREAT", "NOFOLLOW"))
-            lock(self._fd, wait=False)  # content in this place of segments of earlier versions
+            lock(self._fd, wait=False)  # earlier versions lock the segment itself, and no lock file
             if mark is None or not held or not self._go_on(mark):
                 self._recover()
             if created:
@@ -161,7 +161,7 @@ class Segment:
             self._allocate(self.size)  # a full or failing disk is detected here, before an entry is acknowledged
         except BaseException:
             self._close_file()
-            if not held:  # after such an error, the stream stays with this process
+            if not held:  # a stream that this process held before stays with it
                 self.abandon()
             raise
 

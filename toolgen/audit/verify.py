@@ -25,7 +25,7 @@ from toolgen.core.errors import AuditError, CanonicalError
 __all__ = ["RecordFault", "VerificationReport", "verify"]
 
 _CHUNK = 1 << 14
-_MAX_REREADS_AT_ONE_PLACE = 20  # bytes read from the end of a segment that is being written
+_MAX_REREADS_AT_ONE_PLACE = 20  # maximum rereads from one position in a segment that is being written
 _MAX_REREADS = 200
 _MAX_FAULTS = (
     10_000  # maximum faults of a stream: more give no information, and an attacker could fill a file with them

@@ -22,7 +22,7 @@ from toolgen.state.rate_limits import Buckets, LimitRefusal
 
 __all__ = ["CallerRequests"]
 
-_MAX_REFUSALS: Final = 8  # maximum requests that are recorded for a call
+_MAX_REFUSALS: Final = 8  # maximum refusals that are recorded for a call
 _MAX_TEXT_LENGTH: Final = 500
 _NONE: Final[frozenset[str]] = frozenset()
 

@@ -81,7 +81,7 @@ def _is_plain(arguments: object) -> bool:
 def no_text(value: object) -> str | None:
     """Return the reason why a value is not Unicode text, as the end of a sentence after its name, or None if it is."""
     if not isinstance(value, str):
-        return f"must be a text, and is {_kind(value)}"
+        return f"must be a text, but is {_kind(value)}"
     try:
         value.encode()
     except UnicodeEncodeError:

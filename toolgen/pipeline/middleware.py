@@ -235,8 +235,8 @@ class CallContext(msgspec.Struct):
     withholds: bool = False  # fields of the answer are redacted, so an answer that is a file would be withheld
     http_status: int | None = None  # HTTP status of the system's answer
     requests: Allowances = NO_ALLOWANCES  # requests to the caller that the server of the tool may make
-    awaits_account: bool = False  # it is kept until the person has linked an account
-    unreachable: str = ""  # why the caller can answer none of them
+    awaits_account: bool = False  # the call is stored until its person has linked an account
+    unreachable: str = ""  # reason why the caller can answer no requests
     judged: Call | None = None  # of a dry run or an explained call: the call after its guards
 
 

@@ -170,8 +170,8 @@ class Plans:
         return found
 
     def _plan(self, shared: _SharedStages, access: Prepared, first: int = 0) -> Next:
-        """Return the stages from a place on that have something to do for these calls. A stage that has to see each call stands in the plan
-        as it is, and a plan of what follows is behind it."""
+        """Return the stages from a place on that have something to do for these calls. A stage that has to see each call is in the plan
+        unchanged, followed by a plan of the later stages."""
         stages: list[PreparedStage] = []
         places: list[int] = []
         last = shared.last

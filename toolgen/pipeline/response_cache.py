@@ -155,7 +155,7 @@ class Caching:
                 found = kept
                 return self._again(kept, "stale", result)
             if not isinstance(result, Cancelled):
-                self._results.drop(key)  # the system answered, and the failure is over
+                self._results.drop(key)  # the system gave another answer, so the stored one is outdated
             found = result if isinstance(result, Failed) else None
             return result
         finally:
@@ -194,7 +194,7 @@ class Caching:
         delivery = Delivery(
             cache=how,
             rows=kept.rows,
-            link=kept.link,  # cursor of the next page
+            link=kept.link,  # link to the next page
             total=kept.total,
             attempts=tried.attempts,
             retried=tried.retried,

@@ -38,7 +38,7 @@ async def written_texts(files: FileSource, call: Call) -> Call | Failed:
         arguments = replaced_at(arguments, path, text)
     if arguments is call.arguments:
         return call
-    if faults := await asyncio.to_thread(_faults, call.tool, arguments):  # encoding of long texts is slow
+    if faults := await asyncio.to_thread(_faults, call.tool, arguments):  # validation of long texts is slow
         return _failed(f"the text of a file is not valid for the tool: {faults[0]}", "send another file")
     return replace(call, arguments=arguments)
 

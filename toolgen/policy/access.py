@@ -75,7 +75,7 @@ class _About(Struct, frozen=True):
     shadows: tuple[CompiledRule, ...]
     binding: tuple[Rule, ...]
     could: bool
-    reads: Reads  # indexed by their conditions
+    reads: Reads  # inputs of their conditions
     index: RuleIndex
     conditional: bool = False
     settled: Allow | None = None
@@ -171,7 +171,7 @@ class Access:
         return in_common(parties)
 
     def settled(self, principal: Principal, tool: Tool) -> Allow | None:
-        """Return the verdict that `judge` gives every call of the principal itself, whatever the arguments.
+        """Return the verdict that `judge` gives every call of the principal itself, for any arguments.
 
         None if the arguments matter, or if shadow rules are evaluated too.
         """
@@ -402,7 +402,8 @@ def _settled(rules: Iterable[CompiledRule], tool: Tool) -> Allow | None:
 
 
 def _said(speaking: Iterable[CompiledRule], tool: Tool) -> Verdict:
-    """Return the combined verdict of the rules that apply. A destructive tool needs approval unless one of them allows it by name."""
+    """Return the combined verdict of the rules that apply. A destructive tool needs approval unless one that allows it
+    lists the effect `destructive`."""
     speaking = tuple(speaking)
     verdict = strictest(compiled.says for compiled in speaking)
     if not isinstance(verdict, Allow) or tool.effect is not Effect.DESTRUCTIVE:

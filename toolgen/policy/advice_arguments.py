@@ -76,7 +76,7 @@ def texts_as_numbers(rule: Rule, tools: Sequence[Tool]) -> Iterator[Remark]:
         textual = [tool.name for tool in tools if (at := _at(tool, one.names)) is not None and _may_be_text(*at)]
         if textual:
             name = ".".join(one.names)
-            passes = "any text is accepted" if rule.verdict == "allow" else "any text is accepted too"
+            passes = "any text is accepted" if rule.verdict == "allow" else "the rule applies to any text too"
             yield Remark(
                 code="number_of_text",
                 path=(*one.path, keywords[0]),

@@ -130,7 +130,7 @@ def _scalars(value: Json) -> Iterator[str]:
 
 WITHHELD = "[withheld: the policy redacts fields of this tool's answers, and this answer is not JSON]"
 _ABOUT = "[withheld: this error is about a field that the policy redacts]"
-_URI = "withheld:"  # names of a GraphQL document: an error message may contain its text
+_URI = "withheld:"  # in place of the URI of an embedded document: the URI may contain its text
 _LIKE_JSON = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[])")
 _FILE = frozenset({"base64", "media_type", "filename"})
 _DOCUMENT = frozenset({"uri", "media_type", "text"})

@@ -297,7 +297,7 @@ class _Work:
         stack: list[object] = [schema]
         while stack and most <= _MAX_WORK:
             item = stack.pop()
-            if type(item) is str:  # most values are dicts, and the check for Mapping is slow
+            if type(item) is str:  # most values are texts, and the check for Mapping is slow
                 continue
             if isinstance(item, (dict, Mapping)):
                 if not _APPLIED.isdisjoint(item):

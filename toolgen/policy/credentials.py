@@ -180,8 +180,8 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
     revoked_principals: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_console(self, issuer: str, client: str) -> PolicyCredentials:
-        """Return a copy in which `client` signs people in to the console at `issuer`: its id tokens are valid for the console only, even if
-        the policy lists the client as an audience elsewhere."""
+        """Return a copy in which `client` signs people in to the console at `issuer`: if the policy lists the client as an
+        audience of calls, its id tokens are then valid for signing in only."""
 
         def told(rule: TokenRule) -> TokenRule:
             if rule.issuer != issuer or client not in rule.audience:
@@ -301,7 +301,7 @@ def origin_of(issuer: IssuerEntry | None, iss: str, claims: Mapping[str, Any], *
 
 
 def origin_by_hand(issuer: IssuerEntry, claims: Mapping[str, Any]) -> Origin:
-    """Return the origin of a user whose claims an operator entered. Raises `ClaimsError` for claims that are no JSON."""
+    """Return the origin of a user who has only the claims that an operator entered. Raises `ClaimsError` for claims that are not JSON."""
     try:
         kept = encodable(claims)
     except CanonicalError as error:
@@ -400,7 +400,7 @@ def _attribute(value: Any) -> Json:
     """Return a text, a number, a boolean, or a list of those; other values are refused, because rules could not compare them."""
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, (int, float)) and -_MAX_SIZE <= value <= _MAX_SIZE:  # 1e999 has no such value
+    if isinstance(value, (int, float)) and -_MAX_SIZE <= value <= _MAX_SIZE:  # 1e999 is read as infinity
         return value
     if isinstance(value, str) and len(value) <= _MAX_VALUE_LENGTH and value.isprintable():
         return value

@@ -56,7 +56,7 @@ class Egress(Struct, frozen=True, kw_only=True):
     `private_networks` opens loopback and private addresses (RFC 1918, RFC 4193), but never link-local, shared, multicast or reserved ones,
     where cloud metadata services are: those need an entry in `allow`. `sources` narrows: a source in it reaches only its own places, and
     only if the other rules allow them. `same_origin` permits redirects to the same origin.
-    `proxy` is what every connection over HTTP goes through, but for its `direct` places.
+    Connections over HTTP go through `proxy`, except to its `direct` places.
     """
 
     allow: frozenset[Place] = frozenset()
@@ -118,8 +118,8 @@ class Egress(Struct, frozen=True, kw_only=True):
         return replace(self, sources=_NO_SOURCES).check_keys(host, port, address)
 
     def routed(self, verdict: Verdict, host: str, port: int, address: str, *, proxied: bool) -> Verdict:
-        """Return a verdict with the way that its connection takes. The resolved address of a place that is not `direct` is refused unless
-        it is the proxy that connects to it: code that knows nothing of proxies connects nowhere."""
+        """Return a verdict, with the proxy if the connection goes through it. The resolved address of a place that is not `direct` is
+        refused unless the proxy connects to it (`proxied`): code without support for proxies cannot connect."""
         proxy, name = self.proxy, host.strip("[]").rstrip(".").lower()
         if proxy is None or not isinstance(verdict, Allow) or (name, port) in proxy.direct:
             return verdict

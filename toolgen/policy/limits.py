@@ -34,8 +34,8 @@ class Limit(Struct, frozen=True, kw_only=True):
     """Token bucket, concurrency limit or both for each combination of `per`.
 
     A bucket holds `burst` tokens and gains `per_second`; a `burst` of 0 means no bucket. At most `concurrency` calls are in flight at once,
-    0 for any number. A call may wait up to `wait_s` for tokens. `on_failure` decides about calls while shared counters cannot be reached:
-    they are refused, or this process allows its share of them.
+    0 for any number. A call over the limit may wait up to `wait_s`. `on_failure` decides about calls while shared counters cannot be
+    reached: they are refused, or this process allows its share of them.
 
     Calls of tools that are not among `tools`, and of unknown names, are not counted; None counts all calls.
     """

@@ -52,7 +52,7 @@ def scope_hash_of(policy: Policy, access: Access, tools: Mapping[str, Tool], pri
     conditional = any(
         getattr(rule, name) is not None
         for rule in _rules(access, principal, about)
-        for name in conditions_of(type(rule)) - {"arguments"}  # sessions of these have no labels
+        for name in conditions_of(type(rule)) - {"arguments"}  # conditions on arguments read no labels
     )
     return digest(
         encodable(
@@ -135,7 +135,7 @@ def _said(part: Struct) -> dict[str, object]:
 
 
 def _value(default: object) -> object:
-    factory = getattr(default, "factory", None)  # msgspec's form of a default
+    factory = getattr(default, "factory", None)  # msgspec's form of a default that is created for each object
     return default if factory is None else factory()
 
 

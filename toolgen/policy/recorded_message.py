@@ -20,10 +20,10 @@ _WORD = re.compile(r"\w+")
 
 
 def recorded_message(text: str, sent: object, recorded: object) -> str:
-    """Return the message without the values that `sent` has and `recorded`, which is `sent` as the record keeps it, has not.
+    """Return the message without the values that `sent` has and `recorded`, its form in the audit log, has not.
 
-    Values are masked whole, as single words, and in pieces that a library may have cut off. The result is "" if there is too much to
-    be looked for.
+    Values are masked whole, as single words, and in pieces that a library may have cut off. The result is "" if there are too
+    many values to search for.
     """
     told = set(_texts(recorded))
     given = set(_texts(sent))

@@ -108,7 +108,7 @@ def _faults(errors: Iterable[Error], schema: Schema, depth: int) -> Iterator[_Fa
                 yield _Fault(
                     pointer=pointer, kind="unknown", values=tuple(kind.unexpected), known=_known(error, schema)
                 )
-            case "falseSchema" if error.schema_path[-1:] == ["additionalProperties"]:  # of a schema without names
+            case "falseSchema" if error.schema_path[-1:] == ["additionalProperties"]:  # of a schema without properties
                 yield _Fault(pointer=pointer, kind="falseSchema", reason="must be empty", value={})
             case "enum":
                 yield _Fault(pointer=pointer, kind="enum", values=tuple(kind.options), value=error.instance)

@@ -20,7 +20,7 @@ _MAX_DATA_LENGTH = 4000
 _ORDINARY = frozenset({200, 204})
 _WORD = re.compile(r"\w+")
 _WAITING = frozenset({"try again later", "wait before the next call"})
-_NO_TYPE = "about:blank"  # title of problem details without one (RFC 9457, section 4.2.1)
+_NO_TYPE = "about:blank"  # type of problem details that state none (RFC 9457, section 4.2.1)
 
 
 def written(data: object) -> str:

@@ -69,7 +69,7 @@ def _cut(value: Json, most: int, start: Position, depth: int, *, longer: bool) -
 def _fitting(items: Sequence[Json], first: int, most: int) -> tuple[Sequence[Json], int]:
     """Return the items from `first` that fit into `most` bytes together, each with a comma, and their size.
 
-    They are measured in runs, the first twice, later ones half as long as the one before.
+    They are measured in runs: each is twice as long as the one before, and, after the first that does not fit, half as long.
     """
     at, run, size, grows = first, 1, 0, True
     while run and at < len(items):

@@ -145,7 +145,8 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
         return await self.approvals.ask(question)
 
     def _answerable_requests(self, connection: CallerConnection, needs: Sequence[Requirement]) -> tuple[str, ...]:
-        """The kinds of requests that the client answers after the call waited: it returns for the call, or approves it itself."""
+        """Return the kinds of requests that the client answers after the call waited, because it returns for the call or its person is
+        asked to approve."""
         asked = self.elicits and connection.elicits and elicitable(needs)
         if connection.line is None or not (asked or connection.returns):
             return ()
@@ -202,12 +203,12 @@ def approval_digest(call: Call, scope_hash: str) -> str:
 
 
 def without_approval(call_digest: str) -> str:
-    """Return what marks a call as made again (`Call.approval`) that nobody agreed to: if a rule asks by then, the call is refused."""
+    """Return the mark (`Call.approval`) of a call that is made again without an approval: if a rule asks by then, the call is refused."""
     return f"{_UNASKED}{call_digest}"
 
 
 def given_approval(call: Call) -> str:
-    """Return the digest that people agreed to for a call that is made again; "" if nobody was asked."""
+    """Return the digest that people approved for a call that is made again; "" if nobody was asked."""
     return "" if call.approval.startswith(_UNASKED) else call.approval
 
 

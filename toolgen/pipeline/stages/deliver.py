@@ -69,7 +69,7 @@ class AccountQueue(Protocol):
     """
 
     async def await_account(self, call: Call, needed: AuthorizationRequiredError) -> Error | None:
-        """Keep a call until that is done; return the error for its caller, or None if it is not kept."""
+        """Store a call until the account is linked; return the error for its caller, or None if the call is not stored."""
 
 
 class ExecutionSpans(Protocol):
@@ -247,7 +247,7 @@ def _failed(failed: Failed, call: Call) -> Result:
 
 
 def _located(result: Success | Failed | Refused, call: Call) -> Success | Failed | Refused:
-    """A missing credential is a fault of the project: add its place in the configuration."""
+    """Add the place in toolgen.yaml to the error of a missing credential, which is a fault of the project."""
     if isinstance(result, Failed) and result.error.code == SecretError.code:
         message = f"{result.error.message} (sources.{call.tool.source}.auth in toolgen.yaml)"
         return replace(result, error=replace(result.error, message=message))

@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 HELD_S = 8 * 86_400.0
 """Maximum time that the name of a stored call is held: a day longer than a call may wait."""
 _BEGIN_S = 60.0
-"""Maximum time from a disconnect, or a question, until the call is stored."""
+"""Maximum seconds until a call is stored, from when its caller may leave or people are asked."""
 _LOOK_S = 0.05
 _MAX_RELEASED = 10
 _WAITS = frozenset({"approval_required", "deferred"})
@@ -132,7 +132,7 @@ class EqualCallsStage(Struct, frozen=True, kw_only=True):
                     return "", "left"
                 caller_connection.follows = True
                 await asyncio.sleep(_LOOK_S)  # its caller waits for it, or it is stored soon
-            return "", ""  # another call holds the name for calls without approval
+            return "", ""  # the name was held again and again by calls that cannot be joined
         finally:
             caller_connection.follows = False
 

@@ -132,7 +132,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
             try:
                 known = await ledger.claim(mine, now, most=MAX_EACH)
             except StateError:
-                if not approved:  # the call is refused, but its key stays valid
+                if not approved:  # the call is refused, but the claim may have been stored
                     ledger.later.add(lambda: ledger.release(mine))
                 raise
             if known is None or known.call_id == mine.call_id or known.status != "running":
@@ -231,7 +231,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
 
 
 def _said(call: Call) -> str:
-    """Return what a key stands for: the arguments, and the account if one was chosen."""
+    """Return the text that a key is bound to: a digest of the arguments, and the account if one was chosen."""
     said, account = digest(encodable(call.arguments)), call.principal.account
     return f"{said} {account}" if account else said
 

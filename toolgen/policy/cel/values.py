@@ -73,8 +73,8 @@ def kind_word(value: object) -> str:
 
 
 _REASONS = {
-    "not found in map": "a name in it does not exist",
-    "No value with name": "a name in it does not exist",
+    "not found in map": "a value that it reads is missing",
+    "No value with name": "a value that it reads is missing",
     "Iteration budget": "it takes too many steps",
     "divide by zero": "it divides by zero",
     "modulus by zero": "it divides by zero",

@@ -35,7 +35,7 @@ _FOLDER: Final = "models/minilm-multihead-v5"
 _COMMAND: Final = "pip install 'toolgen[classifier]'"
 _MAX_LENGTH: Final = 64 * 1024  # maximum characters of one answer
 _MAX_TOKENS: Final = 256  # maximum tokens of one piece: the length that the model was trained with
-_SHORT, _LONG, _OVERLAP = 40, 600, 100  # maximum characters of a piece
+_SHORT, _LONG, _OVERLAP = 40, 600, 100  # characters: shorter sentences are also joined; parts of longer ones overlap
 _MIN_LETTERS: Final = 8  # shorter texts carry no information
 _END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\s*\n\s*")
 # Published by the vendor for this model (classifier_config.json): the temperature of its logits, the minimum score for an instruction and

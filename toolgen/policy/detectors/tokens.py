@@ -45,7 +45,7 @@ def mark(token: str) -> str:
 
 
 def mark_spans(text: str) -> list[tuple[int, int]]:
-    """Yield start and end of each mark in a text."""
+    """Return start and end of each mark in a text."""
     return [one.span() for one in _MARK.finditer(text)] if _WORD in text else []
 
 

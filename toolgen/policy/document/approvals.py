@@ -136,6 +136,6 @@ def _any_of(rule: str, text: str, where: str) -> tuple[frozenset[str], int]:
         raise PolicyError(
             f'rule {rule}: approvers: any: takes a text like "2 of [lead]", with 1 to {MAX_QUORUM} people',
             where=where,
-            suggestion="write it in quotes within braces",
+            suggestion="put this text in quotes if it stands within { }",
         )
     return roles, int(found[1])

@@ -15,7 +15,7 @@ from toolgen.policy.egress import Egress, Place, parse_allowed
 
 __all__ = ["read_egress"]
 
-# A password is a reference that can be resolved without a connection, which would need the proxy.
+# A password has to be a reference that is resolved without a connection, because a connection would need the proxy.
 _PROXY = re.compile(
     r"(?P<scheme>https?)://(?:(?P<user>[^:@/\s$]+)(?::(?P<password>\$\{(?:env|file):[^}\s]+\}))?@)?(?P<place>[^@/\s]+)/?\Z"
 )
@@ -82,7 +82,7 @@ def _ca(text: str, directory: Path, where: str) -> str:
 
 
 def _places(document: YamlDocument, texts: list[str], *path: str) -> frozenset[Place]:
-    """The places that a list below `egress` names."""
+    """Return the places in a list below `egress`."""
     found = []
     for index, text in enumerate(texts):
         parsed = parse_allowed(text)

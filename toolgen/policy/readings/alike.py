@@ -50,7 +50,7 @@ def _schema(value: Any) -> Any:
 
 
 def _both(value: Json) -> list[Json]:
-    """Yield a value, the same value with text for every number, and the same value with numbers for every numeric text."""
+    """Return a value, the same value with text for every number, and the same value with numbers for every numeric text."""
     return distinct([value, _texts(value), _numbers(value)])
 
 

@@ -21,7 +21,7 @@ class LiteralForms(Enum):
 
 
 def coerced(shape: SchemaShape, value: Json) -> list[Json]:
-    """Yield the value as a service coerces it, and then in its other notations."""
+    """Return the value as a service coerces it, and then in its other notations."""
     return distinct(_spelled(shape, value, spelling) for spelling in LiteralForms)
 
 

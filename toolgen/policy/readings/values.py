@@ -18,7 +18,7 @@ ALL = frozenset({"string", "integer", "number", "boolean", "object", "array", "n
 SCALARS = frozenset({"string", "integer", "number", "boolean"})
 _EXACT = 2**53  # beyond it a float stands for several integers
 _MAX_NUMBER_LENGTH = 310
-_MAX_JSON_LENGTH = 65_536  # maximum in a text
+_MAX_JSON_LENGTH = 65_536  # maximum characters of a text that is read as JSON
 _REFERENCES = 16
 
 
@@ -66,7 +66,8 @@ def _declared(types: Iterable[str]) -> frozenset[str]:
 
 
 def text_of(value: Json) -> str:
-    """Return the text of a value in requests: `true` for booleans, the JSON form for numbers and all other values."""
+    """Return the text of a value in parts of a request that are only text: a text unchanged, `true` or `false` for booleans, and JSON for
+    all other values."""
     match value:
         case str():
             return value

@@ -32,7 +32,7 @@ class AuditPlan(Struct, frozen=True, kw_only=True):
     """Settings of `audit:`, sizes in bytes and times in seconds.
 
     `keep_s` and `keep_bytes` limit closed segments, None for no limit. `key` is the private key of checkpoints, None for the one beside the
-    log. `required_s` stops calls if no checkpoint has reached a destination for so long; None for never.
+    log. `required_s` stops calls if no checkpoint has reached any destination for so long; None for never.
     """
 
     segment_bytes: int = 64 * _MIB

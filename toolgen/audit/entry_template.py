@@ -25,8 +25,8 @@ def written_number(value: float) -> bytes:
 
 
 class WrittenEntry(dict[str, Any]):
-    """Fields of an entry, and their canonical text: `before` the field `hash`, `between` that and `prev`, and the three parts behind `prev`
-    that `seq`, and `stream` with `time`, divide."""
+    """Fields of an entry, and their canonical text: `before` the field `hash`, `between` `hash` and `prev`, and three parts after `prev`:
+    `first` before `seq`, `middle` before `stream` and `time`, and `behind` after them."""
 
     __slots__ = ("before", "behind", "between", "first", "middle")
 

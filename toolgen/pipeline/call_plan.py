@@ -29,13 +29,14 @@ class General(Enum):
 GENERAL: Final = General.GENERAL
 
 Step: TypeAlias = Callable[[Call, CallContext], Result | Literal[General.GENERAL] | None]
-"""Prepared part of a stage. It returns None to let the call on, a result to end it here, or `GENERAL`, and then it has changed nothing."""
+"""Prepared part of a stage. It returns None to pass the call, a result to end it here, or `GENERAL` if the general stage has to
+handle the call: then the step has changed nothing."""
 
 
 class PreparedStage(Struct, frozen=True):
     """Part of a stage in a plan: a step on the way in, and optionally one on the way out.
 
-    `leave` is called once for a call that the step let on, with its result, or None if the call was broken off by an exception.
+    `leave` is called once for a call that the step passed, with its result, or None if the call was broken off by an exception.
     """
 
     step: Step

@@ -210,7 +210,7 @@ class CallerConnection:
             return None
         finally:
             self._tasks = tuple(one for one in self._tasks if one is not task)
-            if self.disconnected():  # the cancellation that was made here, also if `work` ended normally
+            if self.disconnected():  # take back the cancellation by the disconnect, also if `work` ended normally
                 task.uncancel()
 
 

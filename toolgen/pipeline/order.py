@@ -117,10 +117,10 @@ def call_pipeline(parts: Parts, idle: Collection[object] = ()) -> Next:
 
 
 class Plans:
-    """The pipeline under one policy. Calls of principals with the same roles to the same tool share a plan, made at the first of them.
+    """Pipeline under one policy. Calls of principals with the same roles to the same tool share a plan, made at the first of them.
 
-    Plans of one tool differ in the access stage alone, and share all else. What changes while the policy is in force is checked at every
-    call, as are the arguments. A call with anything unusual about it (a user it acts for, toolsets, a conversation whose turns are counted,
+    Plans of one tool differ only in the access stage. Data that can change while the policy is in force is checked at every call, as are
+    the arguments. A call with anything unusual about it (a user it acts for, toolsets, a conversation whose turns are counted,
     an idempotency key, an approval) takes the general pipeline.
     """
 

@@ -181,7 +181,7 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
 
     def with_console(self, issuer: str, client: str) -> PolicyCredentials:
         """Return a copy in which `client` signs people in to the console at `issuer`: if the policy lists the client as an
-        audience of calls, its id tokens are then valid for signing in only."""
+        audience of calls at that issuer, its id tokens are then valid for signing in only."""
 
         def told(rule: TokenRule) -> TokenRule:
             if rule.issuer != issuer or client not in rule.audience:
@@ -244,7 +244,7 @@ class PolicyCredentials(Struct, frozen=True, kw_only=True):
         )
 
 
-_ALWAYS = ("sub", "aud", "scope", "scp")  # the owner of a token, and whether it would be accepted
+_ALWAYS = ("sub", "aud", "scope", "scp")  # claims that name the owner of a token and decide if it is accepted
 _MAX_SUBJECT_LENGTH = 128
 _MAX_VALUE_LENGTH = 1024
 _MAX_VALUES = 1000

@@ -105,7 +105,7 @@ class ExplainedRequest(Struct, frozen=True, kw_only=True):
 def explained_requests(
     access: Access, principal: Principal, tool: Tool, arguments: JsonObject, circumstances: EvaluationContext
 ) -> tuple[ExplainedRequest, ...]:
-    """Return what the server behind a tool may request of the caller of a call, by each kind that its source offers."""
+    """Return the requests that the server of a tool may send to the caller of a call, one entry for each kind that its source offers."""
     if not tool.caller_requests:
         return ()
     judged = access.judge(principal, tool, arguments, circumstances)

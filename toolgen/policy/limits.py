@@ -141,7 +141,8 @@ class Limits:
 
 
 def merged(charges: Sequence[LimitCharge], paid: Sequence[LimitCharge]) -> tuple[LimitCharge, ...] | Deny:
-    """Merge the charges of several calls: one per bucket, without those that are paid already and with one place in flight for all."""
+    """Merge the charges of several calls: one per bucket, without the costs that are paid already and with at most one place in
+    flight."""
     before = {charge.key: charge.cost for charge in paid}
     costs: dict[tuple[str, ...], float] = {}
     limits: dict[tuple[str, ...], Limit] = {}

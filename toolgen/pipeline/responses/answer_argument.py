@@ -1,7 +1,8 @@
 """Options of an answer: the argument `answer`, which belongs to the gateway and never reaches a stage, the audit log or an upstream system.
 
-Tools are verified, pinned and approved without it: it is listed for answers with lists, and removed before the call is made. A tool that
-has its own argument `answer` keeps it, and the options get another name (`option_name`). `_answer`, the former name, is not listed.
+Tools are verified, pinned and approved without it. If their answers are lists, it is added when a client lists the tools, and it is removed
+before the call is made. A tool with its own argument `answer` keeps it, and the options get another name (`option_name`). The former name
+`_answer` is not listed.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class ApproveStage(Struct, frozen=True, kw_only=True):
         return self._asked(call, call_context) if call_context.verdict == "ask" else call
 
     def prepared(self, _tool: Tool) -> Prepared:
-        """Return a step that lets a call on that no rule asks about."""
+        """Return a step that passes a call if no rule asks about it."""
         return PreparedStage(unasked)
 
     async def _asked(self, call: Call, call_context: CallContext) -> Judged:

@@ -186,7 +186,7 @@ class Deliver(Struct, frozen=True, kw_only=True):
     async def _awaits_account(
         self, call: Call, needed: AuthorizationRequiredError, call_context: CallContext
     ) -> Result:
-        """Keep a call until its person has linked an account. One that its caller cancelled, or that cannot be kept, is not made later."""
+        """Store a call until its person has linked an account. A call that was cancelled, or that cannot be stored, is not made later."""
         error = None
         if self.accounts is not None and not call_context.caller_connection.cancel_requested:
             error = await self.accounts.await_account(call, needed)

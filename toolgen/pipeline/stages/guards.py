@@ -65,7 +65,7 @@ class PauseStage(Struct, frozen=True, kw_only=True):
         return self._asked(call)
 
     def prepared(self, _tool: Tool) -> Prepared:
-        """Return a step that lets calls on while nothing is paused."""
+        """Return a step that passes calls while nothing is paused."""
         return PreparedStage(self._nothing_paused)
 
     def _nothing_paused(self, _call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:
@@ -267,7 +267,7 @@ class CurrentStage(Struct, frozen=True, kw_only=True):
         return call if self.stands(call) else stale(call_context)
 
     def prepared(self, _tool: Tool) -> Prepared:
-        """Return a step that lets a call on while a new decision would be the same."""
+        """Return a step that passes a call while a new decision would be the same."""
         return PreparedStage(self._standing)
 
     def _standing(self, call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:

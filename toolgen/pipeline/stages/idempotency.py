@@ -58,7 +58,7 @@ _FORGOTTEN = Error(
 
 
 def key_digest(principal: Principal, tool: str, key: str) -> str:
-    """Return the digest that replaces a caller's idempotency key in and behind the gateway.
+    """Return the digest that replaces a caller's idempotency key in the gateway and in the requests that it sends.
 
     The digest is unique per caller, user, tool and key, and the key cannot be read from it.
     """

@@ -166,7 +166,7 @@ class MeterStage(Struct, frozen=True, kw_only=True):
         return result
 
     def prepared(self, _tool: Tool) -> Prepared:
-        """Return a step that takes a call of the reported quota, and stores the quota that the answer reports."""
+        """Return a step that subtracts a call from the quota that the system reported, and stores the quota in its answer."""
         return PreparedStage(self._metered, self._heard)
 
     def _metered(self, call: Call, _call_context: CallContext) -> Literal[General.GENERAL] | None:

@@ -51,7 +51,7 @@ class DetectorWatch(Struct, frozen=True, kw_only=True):
     reader: Reader | None = None
 
     def kinds(self, text: str, came: float) -> set[str]:
-        """Return the kinds of findings in a text of an answer that came at a time."""
+        """Return the kinds of findings in a text of an answer; `came` is its arrival time by the monotonic clock."""
         if self.reader is not None:
             return set(self.reader(text, came))
         sooner = getattr(self.detector, "kinds", None)

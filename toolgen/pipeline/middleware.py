@@ -83,7 +83,7 @@ class CallerConnection:
         "under_way",
     )
 
-    # A client channel without progress, messages or questions.
+    # These attributes make a connection a client channel without progress, messages or questions.
     capabilities: ClassVar[frozenset[str]] = frozenset()
     listens: ClassVar[bool] = False
 

@@ -92,7 +92,7 @@ def _order(parts: Parts) -> tuple[_Placed, ...]:
         _Placed(_judging(parts.middleware, parts)),
         _Placed(parts.approve, True),
         _Placed(parts.meter),
-        # Paused again, because the call may have waited at a limit, or have turned out to be a document of other tools' fields.
+        # Pauses are checked again, because the call may have waited at a limit, or have turned out to be a document of other tools' fields.
         _Placed(parts.pause, True),
         _Placed(parts.current, True),
         _Placed(parts.results),

@@ -57,7 +57,7 @@ async def _read(files: FileSource, call: Call, file: Mapping[str, Json], most: i
             )
         if found.info.size > most:
             return _failed(
-                f"files that are sent as texts have at most {MAX_TEXT_FILE} bytes together, but one has {found.info.size}",
+                f"files that are sent as texts have at most {MAX_TEXT_FILE} bytes together; a file of {found.info.size} bytes is too much",
                 "send a shorter file",
             )
         return await found.read()

@@ -435,7 +435,7 @@ async def _nothing(_gateway: Gateway, _seen: Upstream) -> None: ...
     ("tokens", "message"),
     [
         ([{**BACK, "kinds": ["emial"]}], "no detector has tokens of the kind 'emial'"),
-        ([{**BACK, "kinds": ["Email"]}], "is no kind"),
+        ([{**BACK, "kinds": ["Email"]}], "is not a kind"),
         ([{**BACK, "arguments": ["too"]}], "has an argument 'too'.*did you mean"),
         ([{**BACK, "tools": ["orders__sendmail"]}], "matches no tool"),
         ([{**BACK, "to": ["bots"]}], "no principal has the role"),

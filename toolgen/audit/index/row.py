@@ -278,7 +278,7 @@ class RecordFilter(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in (*_CALL, "tool", "text", "words", "event", "stream"):
             if len(getattr(self, name)) > _MAX_TEXT_LENGTH:
-                raise ConfigError(f"{name}: more than {_MAX_TEXT_LENGTH} characters are never found")
+                raise ConfigError(f"{name}: has more than {_MAX_TEXT_LENGTH} characters, so nothing can match it")
 
     @property
     def of_calls(self) -> bool:

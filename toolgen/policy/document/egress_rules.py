@@ -47,7 +47,7 @@ def _proxy(document: YamlDocument, given: EgressShape, directory: Path) -> Egres
     place = None if found is None else parse_allowed(found["place"])
     if found is None or place is None:  # its text may hold a password
         raise PolicyError(
-            "proxy: is no URL of a proxy",
+            "proxy: is not the URL of a proxy",
             where=document.where("egress", "proxy"),
             suggestion="write it like http://proxy.example.com:3128, with credentials like user:${env:PROXY_PASSWORD}@",
         )
@@ -74,7 +74,7 @@ def _ca(text: str, directory: Path, where: str) -> str:
     try:
         load_pem_x509_certificates(read_file(path, _MAX_CA_SIZE))
     except ValueError as error:
-        raise PolicyError("ca: the file holds no PEM certificates", where=where) from error
+        raise PolicyError("ca: the file contains no PEM certificates", where=where) from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise PolicyError(f"ca: the file cannot be read: {reason}", where=where) from error

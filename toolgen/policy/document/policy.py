@@ -235,7 +235,7 @@ class _Collector:
         """Read one file into the policy. An empty file is rejected, because it is probably incomplete or lost."""
         if document.data is None or document.data == {}:
             raise PolicyError(
-                "says nothing", where=document.where(), suggestion="write a policy into the file, or remove it"
+                "is empty", where=document.where(), suggestion="write a policy into the file, or remove it"
             )
         file = decode(document, (), FileShape, PolicyError)
         lists = {name: value for name, value in document.data.items() if name in _KEY_SECTIONS}

@@ -23,7 +23,8 @@ def read_tokens(document: YamlDocument, index: int, manifest: Manifest) -> Token
     for number, kind in enumerate(given.kinds):
         if not KIND.match(kind):
             raise PolicyError(
-                f"'{bounded(kind, 60)}' is not a kind of values", where=document.where(*path, "kinds", number)
+                f"'{bounded(kind, 60)}' is not a kind of values: write a lower-case letter, then a-z, 0-9 or _",
+                where=document.where(*path, "kinds", number),
             )
     known = {name for tool in tools for name in tool.input_schema.get("properties", {})}
     for number, name in enumerate(given.arguments):

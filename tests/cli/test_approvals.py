@@ -227,7 +227,7 @@ def test_nobody_answers_who_may_not(upstream: Upstream, toolgen: Run) -> None:
     with serving_here() as url:
         call_id = ask(url)
     for who, says in (
-        ("bot", "you cannot approve your own call"),
+        ("bot", "you cannot answer for your own call"),
         ("clerk", "this principal may not answer for the calls of others"),
         ("bott", "the policy has no principal 'bott' (did you mean 'bot'?)"),
     ):

@@ -131,7 +131,7 @@ def test_what_cannot_be_had_costs_its_operation_and_is_asked_for_again(
     kept = served.answers.pop("/types/more/id.json")
     first = toolgen("build")
     assert first.code == 0
-    assert "its references are left out" in first.err
+    assert "everything that refers to it is left out" in first.err
     assert "is remote and not pinned" in first.out
     assert sorted(pinned()) == [f"{served.url}/types/pet.json"]
     served.answers["/types/more/id.json"] = kept

@@ -233,7 +233,7 @@ def _print(approvals: Sequence[Mapping[str, Any]], *, whole: bool) -> None:
             click.echo("would send")
             _print_rows(_rows(item, "request"), whole=whole)
         if "refusal" in item:
-            click.echo(f"cannot be sent: {printable(item['refusal']['message'])}")
+            click.echo(f"would not be sent: {printable(item['refusal']['message'])}")
     if not approvals:
         click.echo("no call waits for an answer")
 

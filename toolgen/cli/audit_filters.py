@@ -54,7 +54,7 @@ def filters(function: F) -> F:
     def command(*arguments: Any, zone: Zone, between: tuple[int, int] | None, **given: Any) -> Any:
         if between is not None:
             if given["since"] is not None or given["until"] is not None:
-                raise click.UsageError("--between replaces --since and --until")
+                raise click.UsageError("--between replaces --since and --until: use only one of both ways")
             given["since"], given["until"] = between
         names = ("since", "until", "principal", "on_behalf_of", "tool", "verdict", "rule", "status", "code", "session")
         wanted = RecordFilter(**{name: given.pop(name) for name in (*names, "call_id", "text")})

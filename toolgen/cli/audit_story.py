@@ -23,7 +23,7 @@ __all__ = ["show", "story_of"]
 
 _MAX_DIGITS = 12
 _MAX_ENTRIES = 1000  # maximum entries of one call
-_BEGINNING = re.compile("(?:call_)?([0-9a-f]{4,24})")  # digits of a call's id
+_BEGINNING = re.compile("(?:call_)?([0-9a-f]{4,24})")  # first digits of a call's id
 
 
 @click.command("show")

@@ -343,7 +343,7 @@ def _print_renames(job: _Job, old: Mapping[str, Assignments], new: Mapping[str, 
 
 
 def _credentials(job: _Job) -> Mapping[str, Container[str]]:
-    """Return the configured credentials of a project, by source."""
+    """Return the names under `auth:` of each source of a project: the security schemes that have a credential."""
     if not job.prunes:
         return {}
     return {name: set(with_headers({}, source.auth)[1]) for name, source in job.sources.items()}

@@ -95,7 +95,7 @@ _COLUMNS = ("source", "operations", "tools", "skipped", "problems", "tokens", "s
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """Result of a build. `difference` is the difference of the manifest found by a check; `seconds` is the total time.
+    """Result of a build. `difference` compares the manifest with this build, as a check found it; `seconds` is the total time.
 
     `remarks` are notes for a person about the tools in each written format.
     """
@@ -119,7 +119,8 @@ def summarize(
     credentials: Mapping[str, Container[str]] = MappingProxyType({}),
     listed: Iterable[Tool] | None = None,
 ) -> Summary:
-    """Return the summary of a build; `started` is `perf_counter()` at its beginning, `asked` are the MCP servers that answered.
+    """Return the summary of a build; `started` is `perf_counter()` at its beginning, `asked` are the lists of the MCP servers
+    that were asked.
 
     `credentials` are the keys of `auth:` by source of a project; without a project there are none. `listed` are the tools in their listed
     form, if they exist already.
@@ -167,7 +168,7 @@ def summarize(
 
 
 def _calls(manifest: Manifest, credentials: Mapping[str, Container[str]]) -> tuple[str, ...]:
-    """Return the number of tools that can be called, and the names of those that cannot: never, or because a credential is missing."""
+    """Return remarks with number and names of the tools that cannot be called: never, or because a credential is missing."""
     never = [problem for problem in manifest.problems if problem.code == "uncallable"]
     said = []
     if never:
@@ -187,7 +188,7 @@ def _calls(manifest: Manifest, credentials: Mapping[str, Container[str]]) -> tup
 def summarize_unchanged(
     last: BuildRecord, started: float, asked: Mapping[str, ServerListing] = MappingProxyType({})
 ) -> Summary:
-    """Return the summary of a build without changes: nothing was read, in no time."""
+    """Return the summary of a build without changes: nothing was read, so every source took no time."""
     return Summary(
         digest=last.digest,
         rows=_with_asked([msgspec.structs.replace(row, seconds=0.0) for row in last.rows], asked),

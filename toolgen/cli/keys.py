@@ -134,7 +134,9 @@ def list_(as_json: bool, config_path: str) -> None:
     help="All keys of a principal, and its tokens and certificates from before now.",
 )
 @click.option("--jwt-id", metavar="JTI", help="The token with this id.")
-@click.option("--subject", metavar="SUB", help="All tokens of this subject; with --before only older ones.")
+@click.option(
+    "--subject", metavar="SUB", help="All tokens of this subject, future ones too; with --before only older ones."
+)
 @click.option("--before", metavar="WHEN", help="Tokens issued before a time, `now` or an age like 12h.")
 @click.option(
     "--certificate",

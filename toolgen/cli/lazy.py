@@ -1,4 +1,4 @@
-"""Groups of commands: each is listed with its first sentence, and imported only when it is used."""
+"""Groups of commands: each is listed with its first sentence, and may be imported only when it is used."""
 
 from __future__ import annotations
 

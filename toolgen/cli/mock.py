@@ -35,7 +35,7 @@ def command(spec: str, host: str, port: int, config_path: str) -> None:
 
     Answers are the description's examples, or otherwise values that its schemas accept, and the same on every run. Required parameters and
     bodies are checked. A request's `Prefer: code=429` chooses the answer, `Prefer: example=NAME` the example. Set `server:` in toolgen.yaml
-    to the address with `auth: none` to try every tool without credentials.
+    to the address with `auth: none` to try every tool under the policy, without credentials.
     """
     mock = _mock(spec, config_path)
     if mock.skipped:

@@ -171,7 +171,9 @@ class Refresher:
                 found[url] = self._fetched(name, url)
             except DescriptionError as error:
                 self._missed.add((name, url))
-                click.echo(f"warning: {error.where}: {error.message}; its references are left out", err=True)
+                click.echo(
+                    f"warning: {error.where}: {error.message}; everything that refers to it is left out", err=True
+                )
         if not found:
             return source
         self.staged.add(name)

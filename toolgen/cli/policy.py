@@ -54,9 +54,7 @@ from toolgen.policy.explain import (
     why_hidden,
 )
 
-_UNAUTHENTICATED = (
-    "unauthenticated"  # problems of a build that a reviewer of the policy needs to know: calls that nobody answers for
-)
+_UNAUTHENTICATED = "unauthenticated"  # code of build problems that a reviewer of the policy needs to know: calls that nobody answers for
 
 
 @click.group(cls=CommandGroup)
@@ -320,7 +318,7 @@ def replay_calls(since: str, as_json: bool, config_path: str) -> None:
 @_since
 @config
 def suggest_rules(since: str, config_path: str) -> None:
-    """Print the smallest policy that would have allowed calls without a rule, as YAML to be reviewed before use.
+    """Print the smallest policy that would have allowed the calls that no rule allowed, as YAML to be reviewed before use.
 
     Comments list for each rule what it would allow beyond the observed calls.
     """

@@ -87,7 +87,7 @@ def policy_documents(directory: Path) -> list[YamlDocument]:
             for name, content in sorted(files.contents.items())
         ]
     except PolicyError as error:
-        click.echo(f"warning: {error}; its tools are not listed", err=True)
+        click.echo(f"warning: {error}; its lines about tools are not listed", err=True)
         return []
 
 

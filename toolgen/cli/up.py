@@ -46,7 +46,9 @@ _REVIEWER = "reviewer"
 
 @click.command()
 @click.argument("specs", nargs=-1, metavar="[FILE|URL|DATABASE]...")
-@click.option("--mock", is_flag=True, help="Answer calls from the examples of descriptions, without the real systems.")
+@click.option(
+    "--mock", is_flag=True, help="Answer calls from the examples and schemas of descriptions, without the real systems."
+)
 @click.option(
     "--as",
     "principal",

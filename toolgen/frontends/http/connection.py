@@ -287,7 +287,9 @@ class HttpConnection(asyncio.Protocol):
     def give_way(self) -> None:
         """Close the connection. A client that had begun a request gets an answer; on an idle connection, an answer could be taken for that
         to a later request."""
-        if self._lingers or self._transport.get_write_buffer_size():  # and its data is ignored
+        if (
+            self._lingers or self._transport.get_write_buffer_size()
+        ):  # an answer is sent or unread: a refusal would not be read
             self._transport.abort()
         elif self._exchange is None and not self._reader.unread and self._used:
             self._close()

@@ -492,7 +492,8 @@ _MAX_NETLOC_LENGTH = 300  # a name has at most 253 characters (RFC 1035, section
 
 
 def _netloc(text: str) -> tuple[str, int | None]:
-    """Return host (lower case, without brackets) and port of `host[:port]`; ("", None) for any other text."""
+    """Return host (lower case, without brackets) and port of `host[:port]`; ("", None) for any other text, such as one with a
+    path or a user."""
     return _parted(text) if len(text) <= _MAX_NETLOC_LENGTH else ("", None)
 
 

@@ -74,7 +74,7 @@ class Gateway:
     ) -> None:
         """Create the gateway. Front ends and adapters use `callers`, `tool_calls` and `operations`.
 
-        `stand_in` has executors by source, in place of those of the settings: for trial runs without network. `above` has the sockets of
+        `stand_in` has executors by source, in place of those of the settings: for trial runs that reach nobody. `above` has the sockets of
         one of several workers to the supervisor. `reader` reads the policy from its files. `middleware` are checks of the program, inside
         those of the project. `apps` are applications of this process by source.
         """

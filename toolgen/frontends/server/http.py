@@ -49,7 +49,8 @@ _logger = logging.getLogger(__name__)
 GRACE_S = 2.0
 BEAT_S = 1.0
 _EXIT_S = 2.0
-_OTHER_FILES = 512  # files for the audit log, and connections to upstreams and databases
+# Files of the audit log, connections to systems and databases, and new connections before others are closed for them.
+_OTHER_FILES = 512
 _YOUNG = 20_000  # objects: at the default of 700, a few calls in flight would be traversed every few calls
 
 

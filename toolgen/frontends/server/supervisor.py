@@ -34,8 +34,9 @@ MAX_WORKERS = 64
 _MIN_PAUSE_S = 0.5
 _MAX_PAUSE_S = 30.0
 _STABLE_S = 60.0
-_HUNG_S = 5.0
 """Lifetime after which a worker counts as healthy: the next one is started without delay."""
+_HUNG_S = 5.0
+"""Time after the end of draining after which a worker that still runs is killed."""
 SILENT_S = 15.0
 """Time without a heartbeat after which a worker is killed: it would keep its share of the connections for ever."""
 _TICK_S = 1.0

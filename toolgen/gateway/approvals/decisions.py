@@ -110,7 +110,7 @@ class Approvals:
         elif known is None or (known.kind != "approval" and not known.approval.votes):
             found = Error(code="not_found", message="no call with this id waits for an answer")
         elif self._concerned(principal, known):
-            found = Error(code="forbidden", message="you cannot approve your own call, or one made for you")
+            found = Error(code="forbidden", message="you cannot answer for your own call, or one made for you")
         elif not (roles := self._roles(principal, known, await self.calls.store.now())) and known.status == "pending":
             found = Error(code="forbidden", message=f"this call takes {in_words(known.approval.needs)}")
         elif known.kind != "approval":  # approved before, and it waits for its user's device now

@@ -1,4 +1,4 @@
-"""Events of the gateway itself: refusals of unknown callers, and losses of shared state. They are recorded and remembered."""
+"""Events of the gateway itself: refusals before the caller is known, and losses of shared state. They are recorded and remembered."""
 
 from __future__ import annotations
 

@@ -344,7 +344,7 @@ class Calls:
         call, reading = prepared.call, prepared.reading
         if reading.cursor:
             return await self._answering.read_on(compiled_policy, call, reading.cursor)
-        del arguments, options, prepared  # the arguments of this call have their values already
+        del arguments, options, prepared  # `call` has their values, and these are not needed any more
         call_context = CallContext(caller_connection=caller_connection)
         turns = self._turns
         if turns is None or not session:

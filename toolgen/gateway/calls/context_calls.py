@@ -142,8 +142,8 @@ class ContextCalls:
         return self._current.compiled_policy.app_tools(principal)
 
     def server_asks(self, *, prompt: object = None, resource: object = None) -> bool:
-        """Return True if the MCP server of a prompt or resource may request something of the caller. The server is asked once, so the read
-        is kept until the caller has answered."""
+        """Return True if the MCP server of a prompt or resource may request something of the caller. The server is asked once, so only a
+        caller that can answer during the read can be asked."""
         context = self._current.compiled_policy.context
         found = context.prompts.get(prompt) if isinstance(prompt, str) else None
         one = found or (context.resource_of(resource) if isinstance(resource, str) else None)

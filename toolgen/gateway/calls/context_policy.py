@@ -52,9 +52,9 @@ class ReadingCall(Struct, frozen=True):
 
 
 class ContextPolicy:
-    """Prompts and resources under one policy. `edited` is an edit of the policy that is not in force yet, to which this one is narrowed;
-    `counterpart` finds a principal in it. `current` is the policy in force. `calls` decides about calls of tools, and so about resources
-    that tools read."""
+    """Prompts and resources under one policy. `edited` has those under an edit of the policy that is not in force yet, to which this
+    one is narrowed; `counterpart` finds a principal in the edit. `current` is the policy in force. `calls` decides about calls of tools,
+    and so about resources that tools read."""
 
     def __init__(
         self,

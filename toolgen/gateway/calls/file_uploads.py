@@ -263,7 +263,7 @@ class FileArguments:
             return Deny(rule=_RULE, code=fault.code, reason=fault.message, suggestion=fault.suggestion)
         if found is None:
             return _deny(
-                "there is no such file now: it is stored for some time, for one caller, and not sent while its tool is paused",
+                "there is no such file now: it is stored for some time, for the caller that got it, and not sent while its tool is paused",
                 "make the call again that answered with it, or upload it again",
             )
         info = found.info

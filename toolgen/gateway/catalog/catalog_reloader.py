@@ -30,7 +30,7 @@ _MAX_TOLD = 20
 _logger = logging.getLogger(__name__)
 
 Renewal = Callable[[Manifest, Manifest], Renewed]
-"""Executors of a catalog that replaces another."""
+"""Function that returns the executors of a catalog that replaces another."""
 Carried = Callable[[Mapping[str, Executor] | None, Mapping[str, FunctionTool]], Mapping[str, Executor]]
 """Function that returns these executors, or those in force, together with the executor of functions that were added."""
 

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _MAX_LISTINGS = 64
-_MAX_DEPTH = 1_000  # tools of the gateway itself
+_MAX_DEPTH = 1_000  # maximum nesting of JSON that the gateway wrote itself
 
 _HOW_IT_IS_CALLED = frozenset({"binding", "origin"})
 
@@ -156,7 +156,7 @@ class ToolListing:
         key = (form, tool.name)
         rendered = self._rendered.get(key)
         if rendered is None:
-            # A definition with thousands of descendants is rendered tool by tool; a page of such tools would be too long.
+            # A schema with stored definitions is shown in its listed form: with all of them a page would be too long.
             shown = (
                 tool
                 if form in {"manifest", WITH_BINDINGS} and complete(tool.input_schema) is tool.input_schema

@@ -290,8 +290,8 @@ class Identity:
     ) -> Principal:
         """Return a principal by its id, for callers that need no credential: the command line and Python. Raises `ConfigError`.
 
-        A user of an issuer (`staff:ann`) gets the roles that these claims, of the caller and of the user it acts for, would give in a
-        token.
+        A user of an issuer (`staff:ann`) is the principal that a token with these claims would give; `user_claims` are those of the user
+        that it acts for.
         """
         principal = self._someone(name, claims)
         if on_behalf_of is None:
@@ -348,7 +348,7 @@ class Identity:
         """Return a principal by the policy, or by its stored claims. Raises the errors of reading claims."""
         origin = principal.origin
         if origin is None:
-            # Stored before the origin of roles was stored, or invented.
+            # The principal was stored by a version without origins of roles, or was made up.
             by_token = principal.proof is not None and bool(principal.proof.issuer)
             return None if by_token else self._named(principal.id)
         if origin.by_hand:

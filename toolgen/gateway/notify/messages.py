@@ -84,7 +84,8 @@ def _arguments(webhook: Webhook, notice: Notice) -> dict[str, object]:
 
 
 def _slack(webhook: Webhook, notice: Notice) -> dict[str, Any]:
-    """Return `text` and `blocks`. The link is plain text; a button would need an app that answers Slack."""
+    """Return `text` and `blocks`. The link is the gateway's own URL and not a button, which would need an app
+    that answers Slack."""
     known, user = notice.known, notice.known.principal.on_behalf_of
     title = _title(notice)
     who = known.principal.id + (f" for {user.id}" if user is not None else "")

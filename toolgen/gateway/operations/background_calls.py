@@ -56,10 +56,8 @@ class BackgroundCalls:
         self._each = Counter[tuple[str, ...]]()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._left: dict[asyncio.Task[Envelope], CallerConnection] = {}
-        self._over, self._said = (
-            self._ends,
-            self._says,
-        )  # one object for all calls, because a bound method would be created for each
+        # One object for all calls, because a bound method would be created for each.
+        self._over, self._said = self._ends, self._says
         self._rooms: dict[str, tuple[float, float | None]] = {}  # by principal, with the time of the last query
         self._telling: dict[str, asyncio.Task[None]] = {}
 
@@ -116,9 +114,8 @@ class BackgroundCalls:
         caller_connection.has_own_task, caller_connection.pends = True, (wait if wait < math.inf else None)
         if caller_connection.line is None:
             caller_connection.line = CallReports(caller_connection)
-        task = asyncio.create_task(
-            making, name="call"
-        )  # one task name for all, because each default name costs a number
+        # One task name for all, because each default name costs a number.
+        task = asyncio.create_task(making, name="call")
         caller_connection.on_leave = partial(self._client_left, task, caller_connection)
         try:
             if leave is not None:
@@ -286,9 +283,8 @@ class BackgroundCalls:
             if envelope.status == "pending" and known.id in waiting.questions:
                 if await waiting.keep_question(known.id):
                     return False  # its stored form is read again in this case
-                return (
-                    await waiting.end_forgotten(known) is not None
-                )  # the store lost the question before this call was stored
+                # The store lost the question before this call went on without its caller.
+                return await waiting.end_forgotten(known) is not None
             if isinstance(line, CallReports):
                 known = line.added_to(known, await waiting.store.now())
             return await waiting.end(known, envelope) is not None

@@ -61,12 +61,12 @@ class CallReports:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Return none: its caller may have disconnected."""
+        """Return the empty set, because the caller may have disconnected."""
         return frozenset()
 
     @property
     def listens(self) -> bool:
-        """Return True: its caller may come back for it."""
+        """Return True, because the caller may come back for the progress."""
         return True
 
     def disconnected(self) -> bool:

@@ -94,7 +94,7 @@ class CallerQuestions:
 
 
 def _without(known: Invocation, key: str) -> Invocation | None:
-    """Return a call without a question that is answered or withdrawn."""
+    """Return a running call without one of its questions and the reply to it; None if it does not have this question."""
     if known.status != "running" or key not in known.asks:
         return None
     asks = {name: question for name, question in known.asks.items() if name != key}

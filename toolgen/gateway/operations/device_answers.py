@@ -80,7 +80,7 @@ def faults(call: Call, answer: Mapping[str, Any]) -> tuple[str, ...]:
 
 @lru_cache(_MAX_VALIDATORS)
 def _validator(schema: bytes) -> Validator:
-    """Return a validator by the bytes of a schema, so that equal names with other schemas are never mixed up."""
+    """Return the validator of a schema. Its key is the canonical JSON, so that an answer is never checked with another schema."""
     return Validator(msgspec.json.decode(schema), formats=False)
 
 

@@ -466,7 +466,7 @@ class WaitingCalls:
         except ResultsFullError:
             kept = await self.store.replace(known, msgspec.structs.replace(ended, envelope=without_result(envelope)))
         self.news.announce(known.id)
-        if known.parent:  # calls may wait for this one
+        if known.parent:  # the call that made this one may wait for it
             await self.store.renew((known.parent,), ended.ended)
             self.news.look()
         return kept

@@ -515,7 +515,7 @@ class CompiledPolicy:
         edited = self._edited
         if edited is None:
             return own
-        others = edited._sql_guards(manifest)  # of an equal policy
+        others = edited._sql_guards(manifest)  # a private method of another object of this class
         return {source: partial(_of_both, guard, others[source], edited.current) for source, guard in own.items()}
 
     def _document_guards(self, runtime: GatewayDependencies) -> Mapping[str, DocumentGuard]:

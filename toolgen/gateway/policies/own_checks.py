@@ -32,7 +32,7 @@ Apart = Callable[[str, str, Callable[[], Any]], Awaitable[Any]]
 
 
 class OwnChecks(Struct, kw_only=True):
-    """Checks of a project. `hooks` is the middleware, the first outermost; `apart` runs code in a thread that may hang."""
+    """Checks of a project. `hooks` is the middleware, the first outermost; `apart` runs code that may hang in a separate thread."""
 
     hooks: tuple[Hook, ...]
     apart: Apart

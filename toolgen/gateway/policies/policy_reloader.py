@@ -336,9 +336,8 @@ class PolicyReloader:
             if gone != policy.credentials:
                 policy = replace(policy, credentials=gone, keys_digest="")
             self._read, self._files, self._edit = policy, files, edit
-            if not policy.keys_digest or (
-                files is not now and files != now
-            ):  # with this catalog the policy may be valid
+            # With this catalog the policy may be valid.
+            if not policy.keys_digest or (files is not now and files != now):
                 self._taken = None
             await self._put(before, always=True)
 

@@ -44,9 +44,9 @@ _DATABASES = (
     "sign-in.db",
     _VALUES,
 )
-"""Databases of the state folder that are backed up: waiting calls and approvals, idempotency keys, long answers, running calls, policies in
-force and uses of keys, grants, messages to webhooks, accounts of people and their sign-ins (encrypted), values of tokens. All others are
-derived or temporary: the index of the log, sessions of the console, tokens of services, vectors of searching."""
+"""Databases of the state folder that are backed up: waiting calls and approvals, idempotency keys, long answers, calls that were begun,
+policies in force and uses of keys, grants, messages to webhooks, accounts of people and their sign-ins (encrypted), values of tokens. All
+others are derived or temporary: the index of the log, sessions of the console, tokens of services, vectors of searching."""
 _FILES = ("pauses.json", "tools.json")
 _BLOCK = 1024 * 1024
 

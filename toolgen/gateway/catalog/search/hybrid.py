@@ -65,7 +65,7 @@ class Meanings:
         self._path = path
         self._head = hashlib.sha256(f"meanings 1 {encoder.name}".encode()).digest()
         self._rows: dict[bytes, Matrix] = {}
-        self._met: dict[bytes, None] = {}  # encoded since creation
+        self._met: dict[bytes, None] = {}  # digests of the texts that were used since creation
         self._read()
         self._written = set(self._rows)
 
@@ -131,12 +131,12 @@ def _digest(text: str) -> bytes:
 _MEANING = 0.5
 _MEANING_SIMPLE = 0.4
 _MEANING_PARTS = 0.6
-_KEPT_FIRST = 5  # share of the hits by words alone that stay among the hits, at most a third of these
+_KEPT_FIRST = 5  # best hits by words alone that stay among the hits, at most a third of these
 _RANKED = 10  # hits, of which fewer are shown where fewer are asked for
 _FRONT = 3  # of the hits, among which the best by words are
 _IN_FRONT = 2  # of those
 _SAID = 0.5  # share of the request's words that makes the best tool by words the first
-_HINTED = 0.1  # minimum share of the request's words, in its own words
+_HINTED = 0.1  # minimum share of the request's words, without synonyms, if the best tool by words is far ahead
 _AHEAD = 0.2  # share of its score by which the best by words is ahead of the next if it becomes first
 _PART = 0.5  # share of the nearest part in the meaning of a request for several things
 _MAX_TEXT_LENGTH = 2_000  # characters of a text; the encoder reads its first 128 tokens

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _MAX_WORD_LENGTH = 40
-_MAX_MIX_LENGTH = 8  # words of letters and digits: s3, ipv4, oauth2
+_MAX_MIX_LENGTH = 8  # maximum characters of a mix of letters and digits that is also one word: s3, ipv4, oauth2
 _RUN = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 # Scripts without spaces between words: Thai to Myanmar, kana, Han, Hangul.

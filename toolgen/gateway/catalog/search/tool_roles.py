@@ -53,9 +53,9 @@ _DEFINITION: Final = re.compile(r"#/(?:\$defs|definitions|components/schemas)/([
 _MAX_DEPTH: Final = 2  # maximum levels of an answer, or of arguments, that are read
 _MAX_NODES: Final = 300
 _MAX_PARAMETERS: Final = 500
-_MAX_OWNERS: Final = 3  # weight of an id with an unknown owner
+_MAX_OWNERS: Final = 3  # maximum owners of an id whose owner is not stated
 _MAX_NAME: Final = 200
-_MAX_TEXT: Final = 2_000  # maximum terms of the description of a search tool
+_MAX_TEXT: Final = 2_000  # maximum characters of the text of a search tool
 _BY_ANSWER: Final = 0.2  # weight of identifiers in answers, relative to a name
 _OPTIONAL: Final = 0.5  # probability that an optional identifier is needed
 

@@ -129,7 +129,7 @@ def test_credentials_are_told_by_where_they_stand_and_never_by_what_they_are(
     )
     assert (found["b"].age, found["b"].fault) == ("started", "")
     assert found["c.client_secret"].fault == "this variable is not set"
-    assert "written out in toolgen.yaml" in found["d"].fault
+    assert "in plain text in toolgen.yaml" in found["d"].fault
     assert (found["e"].kept, found["e"].age) == ("${vault:secret/x#key}", "read")
     assert found["f"].fault == "this file cannot be read"
     assert found["TOKEN"].kept == "${env:SET_ONE}"

@@ -1,1 +1,1 @@
-"""The console: what a person sees of a gateway in a browser, and where they answer for calls."""
+"""Console of a gateway: web pages on which people read its state, and approve or deny calls."""

@@ -76,7 +76,7 @@ def _approver(person: Person) -> bool:
 
 
 def _queue(person: Person) -> bool:
-    """A viewer sees what waits, without what only those see who answer for it."""
+    """Return True for approvers and viewers. Viewers see the waiting calls without the data that only their approvers see."""
     return person.approver or person.viewer
 
 
@@ -85,12 +85,12 @@ def _admin(person: Person) -> bool:
 
 
 def _anybody(person: Person) -> bool:
-    """A person with a role in the console may see and call what the policy lets it call: that is no matter of which role."""
+    """Return True for every person with a role in the console: the policy decides which tools they see and may call."""
     return person.member
 
 
 def _linker(person: Person) -> bool:
-    """Everybody may see the accounts that are their own."""
+    """Return True for everybody who may sign in: each person may see their own accounts."""
     return person.welcome
 
 
@@ -165,23 +165,23 @@ class Console:
             gateway=gateway, records=records, verification=self._verification, clock=clock, began=clock.now()
         )
         self._live = live.Live(records)
-        with suppress(RuntimeError):  # outside of an event loop it begins with the first request
+        with suppress(RuntimeError):  # without an event loop it starts with the first request
             self._verification.keep_daily()
         self._app_pages = AppPages(gateway, clock)
         self._sign_in = SignInPages(gateway, authentication, self._sessions, provider=provider, clock=clock)
 
     async def close(self) -> None:
-        """Lets go of what is open."""
+        """Close streams, the verification and the store of sessions."""
         await self._live.close()
         await self._verification.close()
         await self._sessions.close()
 
     def end_streams(self) -> None:
-        """Ends what browsers listen to."""
+        """End the streams of browsers."""
         self._live.end()
 
     async def handle(self, request: Request) -> Response | EventStream:
-        """The answer to a request that was checked as every request to the gateway is."""
+        """Answer a request that passed the checks for every request to the gateway."""
         try:
             return await self._answer(request)
         except Rejected as rejected:
@@ -191,7 +191,7 @@ class Console:
             return _rejected(Rejected.by_fault(error))
 
     def failed(self) -> Response:
-        """The answer where something is wrong with the gateway itself."""
+        """Return the answer for a fault of the gateway itself."""
         return _rejected(Rejected(500, "internal", "the gateway failed; the operator's log says where"))
 
     async def _answer(self, request: Request) -> Response | EventStream:
@@ -234,7 +234,7 @@ class Console:
         queue = await approvals.queue_of(self._gateway, person.principal) if person.approver else None
         waiting = 0 if queue is None else approvals.open_count(self._gateway, person.principal, queue)
         visit = self._visit(request, person, session, waiting=waiting)
-        if request.method == "GET":  # what a form changes is read again
+        if request.method == "GET":  # forms read the queue again after their change
             visit = replace(visit, queue=queue)
         try:
             return await self._dispatched(visit)
@@ -251,7 +251,7 @@ class Console:
             raise Rejected(404, "not_found", "there is nothing at this path")
         chosen = next((pair for pair in fitting if pair[0].method == request.method), None)
         if chosen is None:
-            raise Rejected(405, "bad_request", "this page is not asked for that way")
+            raise Rejected(405, "bad_request", "this page does not support this method")
         route, part = chosen
         _check_may(visit.person, route.may)
         if request.method == "POST":
@@ -281,7 +281,8 @@ class Console:
         )
 
     async def _signed_in(self, request: Request) -> tuple[Person, SignInSession] | None:
-        """Person that is signed in, as the policy in force has them; a session ends when it does, or its key or token is revoked."""
+        """Return the signed-in person under the policy in force, and the session. It ends if the policy removes the person, or if
+        the key or token is revoked."""
         token = self._sign_in.token_of(request)
         session = await self._sessions.of(token) if token else None
         if session is None:
@@ -291,7 +292,7 @@ class Console:
         if person is None or not person.welcome:
             await self._sessions.end(token)
             return None
-        if request.path not in _BY_SCRIPT:  # the script asks for these, whether anybody is there or not
+        if request.path not in _BY_SCRIPT:  # scripts request these even without a person at the browser
             await self._sessions.seen(token)
         return person, session
 
@@ -302,7 +303,7 @@ def _check_may(person: Person, may: Callable[[Person], bool]) -> None:
 
 
 def _check_form(session: SignInSession, form: dict[str, str] | object) -> dict[str, str]:
-    """The fields of a form that a page of this very session had. Raises `Rejected` for any other."""
+    """Return the fields of a form from a page of this session. Raises `Rejected` for any other form."""
     fields = dict(form) if isinstance(form, dict) else {}
     if not hmac.compare_digest(fields.pop("form_token", "").encode(), session.form_token.encode()):
         raise Rejected(
@@ -327,7 +328,7 @@ def _rejected(rejected: Rejected) -> Response:
 
 
 def console_of(gateway: Administration, authentication: Authentication, *, clock: Clock = _CLOCK) -> Console:
-    """The console as the project's settings have it."""
+    """Create the console by the settings of the project."""
     settings = gateway.settings.console.sign_in
     provider = None
     if settings is not None:

@@ -164,7 +164,7 @@ def _behalf(item: Invocation) -> str:
 
 
 def _arguments(visit: Visit, row: WaitingRow) -> str:
-    """The arguments in one line, for those who may answer: what viewers read is concealed where the record is."""
+    """Return the arguments in one line for approvers of the call, and "" for viewers, from whom the audit log may hide values too."""
     if row.state == "closed":
         return ""
     shown = argument_rows(row.item.arguments, _schema(visit, row.item.tool), row.item.bound)
@@ -179,7 +179,7 @@ async def one(visit: Visit) -> Response:
 
 
 class _DecisionFault(Struct, frozen=True):
-    """Reason why an answer was not taken, and the field of the form that it is about."""
+    """Reason why an answer was not accepted, and the field of the form with the fault."""
 
     text: str
     field: str = ""
@@ -187,7 +187,7 @@ class _DecisionFault(Struct, frozen=True):
 
 
 async def answer(visit: Visit) -> Response:
-    """POST /console/approvals/ID: an answer, which counts when it is the first, and for the digest that was on the page."""
+    """POST /console/approvals/ID: an answer. It counts if it is the first, and only for the digest that was on the page."""
     visit.request.parameters()
     title = "Not denied" if visit.form.get("decision") == "deny" else "Not approved"
     try:
@@ -276,7 +276,7 @@ def _grant_request(form: Mapping[str, str], bounds: RememberBounds | None) -> Gr
 
 
 async def _waiting(visit: Visit) -> Invocation:
-    """The call of the path, when this person may answer for it; otherwise the same as none at all."""
+    """Return the call of the path if this person may answer for it. Raises `Rejected` for all others, as for an unknown call."""
     found = await visit.gateway.tool_calls.approvals.answerable(visit.person.principal)
     known = next((item for item in found if item.id == visit.part), None)
     if known is None:
@@ -338,7 +338,7 @@ async def count(visit: Visit) -> Response:
 
 
 def _mark(rows: Sequence[WaitingRow]) -> str:
-    """Return a digest of what waits, which is another one once the queue shows something else."""
+    """Return a digest of the waiting calls; it changes when the queue shows something else."""
     told = "".join(f"{row.item.id} {row.state} {row.missing}\n" for row in rows)
     return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
 

@@ -102,13 +102,13 @@ def _answer(visit: Visit, envelope: Envelope, *, own: bool = False) -> Response:
 
 
 def _ascii(value: object) -> str:
-    """JSON in ASCII: pages spell out characters that are not seen, and would spell them in another way than JSON."""
+    """Return JSON in ASCII: pages escape invisible characters in another way than JSON."""
     return json.dumps(json.loads(encode(value)))
 
 
 def _meant(visit: Visit, app: str, name: str) -> Tool | None:
-    """The tool that an app means by a name of the gateway or of its server: one of the same source that apps may call, and that this person
-    may call. None for every other."""
+    """Return the tool that an app means by the gateway's name or its server's name: one of the app's own source, which apps and this person
+    may call. None for all other names."""
     gateway, principal = visit.gateway, visit.person.principal
     mine = (*gateway.tool_calls.catalog(principal), *gateway.context.app_tools(principal))
     shown = next((one for one in mine if one.name == app), None)
@@ -120,7 +120,7 @@ def _meant(visit: Visit, app: str, name: str) -> Tool | None:
 
 
 async def _ended(visit: Visit, name: str, arguments: Mapping[str, Any]) -> Envelope:
-    """The end of a call of this person that waited: all that the gateway's own app may ask."""
+    """Return the outcome of a waiting call of this person: the gateway's own app may request nothing else."""
     call_id = arguments.get("call_id")
     if name != GET_CALL_RESULT or not isinstance(call_id, str):
         return unmade(name, _UNKNOWN)
@@ -129,7 +129,7 @@ async def _ended(visit: Visit, name: str, arguments: Mapping[str, Any]) -> Envel
 
 
 def _result(envelope: Envelope, *, own: bool) -> dict[str, object]:
-    """MCP's CallToolResult for an app: what its tool answered. The gateway's own app has the envelope besides."""
+    """Return MCP's CallToolResult for an app: the answer of its tool. The gateway's own app also gets the envelope."""
     result: dict[str, object] = {"content": content_blocks(envelope), "isError": envelope.status != "ok"}
     data = own_data(envelope)
     if envelope.status == "ok" and (own or isinstance(data, Mapping)) and data is not None:

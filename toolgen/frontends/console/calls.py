@@ -80,7 +80,7 @@ def known_names(visit: Visit) -> Mapping[str, tuple[str, ...]]:
 
 
 def _with_effect(visit: Visit, filters: Filters, effect: str) -> Filters:
-    """The filters for tools with an effect, as the catalog has them now. Raises `Rejected`."""
+    """Return the filters narrowed to the tools of the current catalog with an effect. Raises `Rejected` for an unknown effect."""
     if not effect:
         return filters
     if effect not in _EFFECTS:
@@ -90,7 +90,7 @@ def _with_effect(visit: Visit, filters: Filters, effect: str) -> Filters:
 
 
 def _zone(name: str) -> tzinfo:
-    """A time zone by the name that the browser gave; UTC without one. Raises `Rejected`."""
+    """Return the time zone that the browser named; UTC without a name. Raises `Rejected`."""
     if not name:
         return UTC
     try:
@@ -100,7 +100,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def _span(when: str, now: float, zone: tzinfo) -> tuple[float | None, float | None]:
-    """The time of a choice like `yesterday`, by the calendar of a time zone. Raises `Rejected`."""
+    """Return start and end of a choice like `yesterday`, in a time zone. Raises `Rejected`."""
     midnight = datetime.fromtimestamp(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     match when:
         case "":

@@ -23,7 +23,7 @@ _PERCENTILES = ("p50", "p95", "p99")
 
 
 class Tick(Struct, frozen=True, kw_only=True):
-    """A mark on an axis: where, and what is written there."""
+    """Mark on an axis: its position and its label."""
 
     at: float
     label: str
@@ -39,7 +39,7 @@ class _Bar(Struct, frozen=True, kw_only=True):
 
 
 class Bars(Struct, frozen=True, kw_only=True):
-    """Stacked bars, with what is said to somebody who points at one."""
+    """Stacked bars, each with the label that is shown while the pointer is on it."""
 
     bars: tuple[_Bar, ...]
     across: tuple[Tick, ...]
@@ -47,7 +47,7 @@ class Bars(Struct, frozen=True, kw_only=True):
 
 
 class PercentileLines(Struct, frozen=True, kw_only=True):
-    """A line for each percentile, as the `points` of polylines: one for each run of steps that have values."""
+    """Line for each percentile, as the `points` of polylines: one for each run of steps with values."""
 
     lines: tuple[tuple[str, tuple[str, ...]], ...]
     across: tuple[Tick, ...]
@@ -55,7 +55,7 @@ class PercentileLines(Struct, frozen=True, kw_only=True):
 
 
 def bars(figures: Figures) -> Bars:
-    """The calls of each step, stacked by how they ended."""
+    """Return the bars of the calls in each step, stacked by outcome."""
     top = _nice(max((bucket.total for bucket in figures.buckets), default=0))
     slot = (WIDTH - _LEFT - _RIGHT) / len(figures.buckets)
     found = []
@@ -98,7 +98,7 @@ def lines(figures: Figures) -> PercentileLines:
 
 
 def _visible(run: Sequence[str], slot: float) -> Sequence[str]:
-    """A single point is drawn as a short line."""
+    """Return the points of a line; a single point becomes a short line."""
     if len(run) > 1:
         return run
     x, _, y = run[0].partition(",")
@@ -110,7 +110,7 @@ def _up(value: float, top: float) -> float:
 
 
 def _nice(most: float) -> float:
-    """A round number that is no less, to be the top of an axis: 1, 2 or 5 times a power of ten."""
+    """Return the next round number for the top of an axis, at least `most`: 1, 2 or 5 times a power of ten."""
     if most <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(most))

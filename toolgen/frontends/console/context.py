@@ -145,7 +145,7 @@ def _content(number: int, content: ReadContent) -> AnswerPart:
 
 
 def _without_bytes(block: Mapping[str, object]) -> dict[str, object]:
-    """A block for a person to read, with the length of its base64 in place of it."""
+    """Return a block for a person to read, with the length of its base64 data in place of the data."""
     found = json.loads(json.dumps(block, default=str))
     for holder in (found, found.get("resource")):
         for name in ("data", "blob"):

@@ -15,7 +15,7 @@ __all__ = ["CallTally", "Figures", "RecordedCall", "TallyCache", "TimeBucket"]
 
 
 class TimeBucket(Struct, frozen=True, kw_only=True):
-    """The calls that began in one step of time: how many by status, and how long they took, in milliseconds."""
+    """Calls that began in one step of time: their number by status, and percentiles of their durations in milliseconds."""
 
     start: float
     counts: Mapping[str, int]
@@ -38,7 +38,7 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """The calls of a time, step by step and altogether. `counted` is False while the index lacks too many of them to count any."""
+    """Calls in a time range, by step and in total. `counted` is False while the index lacks too many calls to show numbers."""
 
     since: float
     until: float
@@ -77,7 +77,7 @@ class RecordedCall(Protocol):
 
 
 class CallTally(Struct):
-    """Calls, counted. Two tallies add up to that of all their calls."""
+    """Counts of calls. The sum of two tallies is the tally of all their calls."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     durations: Counter[int] = field(default_factory=Counter)
@@ -85,16 +85,16 @@ class CallTally(Struct):
     principals: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def count(self, call: RecordedCall) -> None:
-        """Counts one call."""
+        """Count one call."""
         status = call.status
         self.statuses[status] += 1
         self.tools[call.tool, status] += 1
         self.principals[call.principal, status] += 1
-        if call.duration_ms is not None and status != "pending":  # one that waits for a person has not ended
+        if call.duration_ms is not None and status != "pending":  # a call that waits for a person has not ended
             self.durations[round(math.log(max(call.duration_ms, _MIN_MS), _BASE))] += 1
 
     def add(self, other: CallTally) -> None:
-        """Counts the calls of another tally too."""
+        """Add the counts of another tally."""
         self.statuses.update(other.statuses)
         self.durations.update(other.durations)
         self.tools.update(other.tools)
@@ -131,10 +131,10 @@ def _shares(counts: Counter[tuple[str, str]], length: int = _MAX_SHARES) -> tupl
 
 
 class TallyCache:
-    """Tallies of minutes and of half hours, made of calls when they are first asked for.
+    """Cache of tallies of minutes and of half hours, which are computed from calls on first use.
 
-    A step is made again while it is not over; where a call in it has not ended, at most once a minute and two such steps at a time.
-    `calls` is asked for those that began from one time up to another, in seconds. One thread at a time may use it.
+    A step is computed again while it is not over; afterwards, if a call in it has not ended, at most once a minute and two such steps at a
+    time. `calls` returns the calls that began from one time up to another, in seconds. One thread at a time may use it.
     """
 
     def __init__(self, calls: Callable[[float, float], Iterable[RecordedCall]], clock: Clock) -> None:
@@ -174,7 +174,7 @@ class TallyCache:
         due = [number for number in wanted if self._due(grain, number, now)]
         again = [number for number in wanted if number not in due and self._open(grain, number, now)]
         again.sort(key=lambda number: self._steps[grain, number][1])
-        if grain == _HALF_HOUR:  # the newest are made of their minutes, of which few change
+        if grain == _HALF_HOUR:  # the newest are sums of their minutes, of which few change
             due = [number for number in due if not self._make_of_minutes(number, now)]
         for start, end in _runs(sorted([*due, *again[:_MAX_AGAIN]])):
             made = {number: CallTally() for number in range(start, end)}
@@ -183,7 +183,7 @@ class TallyCache:
             self._steps |= {(grain, number): (tally, now) for number, tally in made.items()}
 
     def _make_of_minutes(self, number: int, now: float) -> bool:
-        """Makes a half hour of its minutes; False where it is long over, and simply counted."""
+        """Compute a half hour as the sum of its minutes; returns False if it has been over for long, and its calls are counted instead."""
         if (number + 1) * _HALF_HOUR <= now - 2 * _HALF_HOUR:
             return False
         each = round(_HALF_HOUR / _MINUTE)
@@ -192,7 +192,7 @@ class TallyCache:
         return True
 
     def _together(self, grain: float, first: int, each: int) -> CallTally:
-        """The sum of some neighbouring steps, which is kept while they stay what they are."""
+        """Return the sum of some neighbouring steps; it is cached while they do not change."""
         steps = [self._steps[grain, number][0] for number in range(first, first + each)]
         if each == 1:
             return steps[0]
@@ -211,7 +211,7 @@ class TallyCache:
             return True
         _, made = known
         ended = (number + 1) * grain
-        return made < ended + 5.0 and now >= made + 1.0  # what began at its end was perhaps not on record yet
+        return made < ended + 5.0 and now >= made + 1.0  # calls that began at its end may have been recorded later
 
     def _open(self, grain: float, number: int, now: float) -> bool:
         tally, made = self._steps[grain, number]
@@ -219,7 +219,7 @@ class TallyCache:
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Numbers in their order as runs of neighbours, each from a number up to another."""
+    """Yield sorted numbers as runs of neighbours: the first number, and the one after the last."""
     start = end = None
     for number in numbers:
         if start is None or end != number:

@@ -1,4 +1,4 @@
-"""A form made from a tool's schema, and the arguments that come back in it."""
+"""Form of a tool: its fields by the schema, and the arguments in a sent form."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class FormField(Struct, frozen=True, kw_only=True):
 
 
 class FormError(ValueError):
-    """A form whose fields are no arguments. The text says which, and what to do."""
+    """Form with fields that are not valid arguments. The text names the field and the remedy."""
 
 
 def fields_of(schema: Schema, form: Mapping[str, str]) -> tuple[FormField, ...]:
-    """The fields of a form, what is required first, with what was typed before."""
+    """Return the fields of a form, required ones first, with the values that were typed before."""
     required = frozenset(schema.get("required", ()))
     found = [
         _field(name, _resolved(part, schema), required=name in required, value=form.get(_PREFIX + name, ""))
@@ -52,7 +52,7 @@ def fields_of(schema: Schema, form: Mapping[str, str]) -> tuple[FormField, ...]:
 
 
 def arguments_of(schema: Schema, form: Mapping[str, str]) -> JsonObject:
-    """The arguments in a form: the fields that say anything, or all of them as the one JSON object in `json`. Raises `FormError`."""
+    """Return the arguments in a form: the fields that are not empty, or the JSON object in the field `json`. Raises `FormError`."""
     whole = form.get("json", "").strip()
     if whole:
         found = _json(whole, "The arguments")
@@ -70,7 +70,7 @@ def _typed(schema: Schema, form: Mapping[str, str]) -> Iterator[tuple[str, Any]]
         match field.kind:
             case "text":
                 yield field.name, text.replace("\r\n", "\n")
-            case "number":  # what is no number is the gateway's to refuse, in its own words
+            case "number":  # the gateway refuses a text that is not a number, with its own message
                 yield field.name, _json(text, field.name) if _is_number(text) else text
             case "boolean":
                 yield field.name, text == "true"
@@ -83,7 +83,7 @@ def _field(name: str, part: Mapping[str, Any], *, required: bool, value: str) ->
     kind = next((item for item in kinds if item != "null"), "") if isinstance(kinds, list) else kinds
     choices = part.get("enum")
     if isinstance(choices, list) and 0 < len(choices) <= _MAX_CHOICES:
-        # A choice goes back as JSON, so that the text "1" and the number 1 stay two.
+        # A choice is sent back as JSON, so that the text "1" and the number 1 stay different.
         form, listed = "choice", tuple(json.dumps(item, ensure_ascii=False) for item in choices if item is not None)
     else:
         form = {"string": "text", "integer": "number", "number": "number", "boolean": "boolean"}.get(str(kind), "json")
@@ -102,7 +102,7 @@ def _field(name: str, part: Mapping[str, Any], *, required: bool, value: str) ->
 
 
 def _hint(part: Mapping[str, Any], kind: str) -> str:
-    """The bounds of a value in words."""
+    """Return the bounds of a value as text."""
     words = {
         "format": "format {}",
         "minimum": "at least {}",
@@ -118,7 +118,7 @@ def _hint(part: Mapping[str, Any], kind: str) -> str:
 
 
 def _resolved(part: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
-    """A property's schema, where it is a name for one of the tool's own definitions."""
+    """Return the schema of a property; a reference is replaced by the definition of the tool's schema."""
     name = part.get("$ref")
     if not isinstance(name, str) or not name.startswith("#/$defs/"):
         return part

@@ -17,18 +17,18 @@ _STATUS = {"forbidden": 403, "not_found": 404, "conflict": 409}
 
 
 async def in_force(visit: Visit) -> Sequence[dict[str, Any]]:
-    """The grants that this person may revoke, by when they expire."""
+    """Return the grants that this person may revoke, in the order of their expiry."""
     grants = visit.gateway.tool_calls.approvals.grants
     return [grant_json(one) for one in await grants.listed(visit.person.principal)]
 
 
 async def roles(visit: Visit) -> Sequence[dict[str, Any]]:
-    """The roles that were given for some time, or wait for a second person, that this person may revoke."""
+    """Return the temporary roles that are in force or wait for a second person, and that this person may revoke."""
     return [role_grant_json(one) for one in await visit.gateway.role_grants.listed(visit.person.principal)]
 
 
 async def agree(visit: Visit) -> Response:
-    """POST /console/grants/agree: the second person's answer to a role that takes two."""
+    """POST /console/grants/agree: the approval of a role by the second of two people."""
     visit.request.parameters()
     decision = visit.form.get("decision", "")
     if decision not in {"approve", "deny"}:
@@ -40,7 +40,7 @@ async def agree(visit: Visit) -> Response:
 
 
 async def revoke(visit: Visit) -> Response:
-    """POST /console/grants/revoke: ends one, for every gateway at once."""
+    """POST /console/grants/revoke: ends a grant, for all gateways at once."""
     visit.request.parameters()
     name, who = visit.form.get("grant", ""), visit.person.principal
     if name.startswith("role_"):

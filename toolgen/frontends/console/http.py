@@ -44,7 +44,7 @@ _FORM = b"application/x-www-form-urlencoded"
 
 
 class Cookie(Struct, frozen=True, kw_only=True):
-    """A cookie's name and where it goes. `lax` is for coming back from another site, to which `Strict` cookies are not shown."""
+    """Name and path of a cookie. `lax` is for the return from another site: browsers do not send `Strict` cookies then."""
 
     name: str
     path: str
@@ -58,7 +58,7 @@ class Cookie(Struct, frozen=True, kw_only=True):
 
 
 def cookie_header(cookie: Cookie, value: str, *, age_s: float | None = None) -> Header:
-    """Sets a cookie, or takes it away where the value is ""."""
+    """Return the header that sets a cookie, or removes it if the value is ""."""
     age = 0 if not value else age_s
     parts = [
         f"{cookie.name}={value}",
@@ -72,7 +72,8 @@ def cookie_header(cookie: Cookie, value: str, *, age_s: float | None = None) -> 
 
 
 def cookies(request: Request) -> Mapping[str, str]:
-    """The cookies of a request. One that comes twice is none: an attacker who can set cookies for a parent domain could have added it."""
+    """Return the cookies of a request. A cookie that occurs twice is ignored: an attacker who can set cookies for a parent domain could
+    have added one of them."""
     found: dict[str, str] = {}
     twice: set[str] = set()
     for part in request.text(b"cookie").split(";"):
@@ -84,9 +85,9 @@ def cookies(request: Request) -> Mapping[str, str]:
 
 
 async def form_of(request: Request) -> Mapping[str, str]:
-    """The fields of a form. Raises `Rejected` for a body that is none, or has a field twice."""
+    """Return the fields of a form. Raises `Rejected` for a body that is not a form, or has a field twice."""
     if request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _FORM:
-        raise Rejected(415, "bad_request", "the console takes the forms of its own pages alone")
+        raise Rejected(415, "bad_request", "the console accepts only the forms of its own pages")
     body = await request.body()
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
@@ -99,7 +100,7 @@ async def form_of(request: Request) -> Mapping[str, str]:
 
 
 def check_origin(request: Request) -> None:
-    """Refuse a form that a page of another origin sent, by what browsers say of it (W3C Fetch Metadata). Raises `Rejected`."""
+    """Refuse a form that a page of another origin sent, by the headers of browsers (W3C Fetch Metadata). Raises `Rejected`."""
     if request.text(b"sec-fetch-site") not in {"", "same-origin"}:
         raise Rejected(403, "forbidden", "a page of another origin sent this form, and nothing was done")
 
@@ -108,7 +109,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Person(Struct, frozen=True, kw_only=True):
-    """Person in the console. A viewer reads everything, an approver answers for calls, an admin verifies the record besides, and a linker
+    """Person in the console. A viewer reads everything, an approver answers for calls, an admin also verifies the audit log, and a linker
     has accounts of their own."""
 
     principal: Principal
@@ -119,12 +120,12 @@ class Person(Struct, frozen=True, kw_only=True):
 
     @property
     def member(self) -> bool:
-        """True if the person has a role in the console."""
+        """Return True if the person has a role in the console."""
         return self.viewer or self.approver or self.admin
 
     @property
     def welcome(self) -> bool:
-        """True if the person may sign in: with a role in the console, or for accounts of their own."""
+        """Return True if the person may sign in: with a role in the console, or for accounts of their own."""
         return self.member or self.linker
 
     @property
@@ -168,13 +169,13 @@ TITLES: Mapping[int, str] = MappingProxyType(
 
 
 Queue: TypeAlias = tuple[tuple[Invocation, ...], tuple[Invocation, ...]]
-"""All calls that wait for people, and those of them that one person may answer."""
+"""Calls that wait for people: all of them, and those that one person may answer."""
 
 
 class Visit(Struct, frozen=True, kw_only=True):
-    """A request of somebody who is signed in. `part` is what the path names, `form` what was posted; `again` looks again who that is, None
-    once the session has ended. `waiting` is how many calls wait for this person's answer, and `queue` what waits, where it was read
-    already."""
+    """Request of a signed-in person. `part` is the variable part of the path, and `form` has the posted fields; `again` returns the person
+    under the current policy, None after the end of the session. `waiting` is the number of calls that wait for this person's answer, and
+    `queue` has the waiting calls if they were already read."""
 
     request: Request
     person: Person
@@ -196,7 +197,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings that stand above a page for this person."""
+        """Return the warnings at the top of a page for this person."""
         own = self.context.records.warnings() if self.person.viewer else ()
         return (*self.gateway.operations.warnings(), *own)
 
@@ -211,8 +212,8 @@ class Visit(Struct, frozen=True, kw_only=True):
         frames: str = "",
         **values: object,
     ) -> Response:
-        """A page below the console's head, where `at` is the section it belongs to. `notice` says what an action did, and `frames` is the
-        origin that the page may frame."""
+        """Return a page with the console's head; `at` is its section. `notice` is the result of an action, and `frames` is the origin that
+        the page may frame."""
         return page(
             name,
             status=status,
@@ -231,7 +232,7 @@ class Visit(Struct, frozen=True, kw_only=True):
         )
 
     def refusal(self, rejected: Rejected, *, title: str = "", at: str = "") -> Response:
-        """The page for a request that was refused, below the console's head."""
+        """Return the page for a refused request, with the console's head."""
         return self.page(
             "message.html",
             at=at,
@@ -243,11 +244,11 @@ class Visit(Struct, frozen=True, kw_only=True):
         )
 
     def json(self, value: object) -> Response:
-        """JSON for the console's own script."""
+        """Return JSON for the console's own script."""
         return Response(body=json.dumps(value).encode(), headers=HEADERS, media_type=b"application/json")
 
     def done(self, path: str, kind: str, what: str = "") -> Response:
-        """Redirect to a page that says what was done. The address carries a MAC of this session, so that no link can claim it."""
+        """Redirect to a page with a notice of the action. The address has a MAC of this session, so that no link can forge a notice."""
         said = f"{kind}.{what}"
         return redirect(f"{path}?{urlencode({'done': self._mac(said) + said})}")
 

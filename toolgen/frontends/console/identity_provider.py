@@ -1,4 +1,4 @@
-"""Identity provider of the console: where to send the browser, and the token for the code that it returns with."""
+"""Identity provider of the console: the address of its sign-in page, and the token for the code with which the browser returns."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from toolgen.state.sessions import SignInAttempt
 __all__ = ["Ask", "Provider", "ProviderError"]
 
 Ask: TypeAlias = Callable[[str, bytes | None, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
-"""A URL, a form or None to get it, and headers in; status and body out. Raises `OSError` when there is no answer."""
+"""Function that sends a form (None for GET) and headers to a URL, and returns status and body. Raises `OSError` without an answer."""
 _MAX_CODE_LENGTH = 4096
 
 
 class ProviderError(Exception):
-    """A provider that cannot be used. The text is for the person who signs in, and holds nothing the provider sent."""
+    """Failure of a provider. The text is for the person who signs in, and contains nothing that the provider sent."""
 
 
 class Provider:
-    """An OpenID provider, found by its issuer (OpenID Connect Discovery 1.0, section 4). `secret` is resolved when it is sent."""
+    """OpenID provider, found by its issuer (OpenID Connect Discovery 1.0, section 4). `secret` is resolved each time it is sent."""
 
     def __init__(self, settings: SignIn, ask: Ask, secret: Callable[[], Awaitable[Secret | None]]) -> None:
         self._settings = settings
@@ -38,7 +38,7 @@ class Provider:
         self.name = urlsplit(settings.issuer).hostname or settings.issuer
 
     async def begin(self, attempt: SignInAttempt) -> str:
-        """The address to send the browser to. Raises `ProviderError`."""
+        """Return the address to which the browser is sent. Raises `ProviderError`."""
         where = (await self._endpoints())["authorization_endpoint"]
         challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode("ascii")).digest()).rstrip(b"=")
         query = {
@@ -54,7 +54,7 @@ class Provider:
         return f"{where}{'&' if '?' in where else '?'}{urlencode(query)}"
 
     async def check_issuer(self, said: str) -> None:
-        """Refuses an answer that says it is another provider's, or does not say whose it is though its metadata promises that (RFC 9207).
+        """Refuse an answer with another issuer, or without an issuer if the provider's metadata promises one (RFC 9207).
 
         Raises `ProviderError`.
         """
@@ -63,7 +63,10 @@ class Provider:
             raise ProviderError(f"the answer came from somebody else; expected iss={self._settings.issuer}")
 
     async def token(self, code: str, attempt: SignInAttempt) -> str:
-        """The id token for a code, which is this attempt's; whose it is, is for `Identity` to verify. Raises `ProviderError`."""
+        """Return the id token for a code, after checking that it belongs to this attempt; `Identity` verifies its signature and its owner.
+
+        Raises `ProviderError`.
+        """
         where = (await self._endpoints())["token_endpoint"]
         if len(code) > _MAX_CODE_LENGTH:
             raise ProviderError("its code is longer than any")
@@ -121,7 +124,7 @@ class Provider:
         return self._found
 
     def _another_issuer(self, issuer: object) -> str:
-        """Return what is wrong with an issuer; a slash at the end is the usual difference, and what to write is told."""
+        """Return the fault of an issuer; for the usual difference, a slash at the end, the text has the other spelling."""
         own = self._settings.issuer
         other = own.removesuffix("/") if own.endswith("/") else f"{own}/"
         if issuer == other:

@@ -1,4 +1,4 @@
-"""API keys, and what else proves who somebody is: made, used, about to expire, expired, revoked. Never a key itself."""
+"""Page of API keys and other credentials: made, used, about to expire, expired or revoked. It never shows a key itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def listed(visit: Visit) -> Response:
 
 
 async def revoke(visit: Visit) -> Response:
-    """POST /console/keys/revoke: ends one key, for every gateway."""
+    """POST /console/keys/revoke: revokes a key, for all gateways."""
     visit.request.parameters()
     key_id = visit.form.get("key", "")
     try:
@@ -71,7 +71,7 @@ async def _page(visit: Visit, *, status: int = 200, only: str = "", notice: Acti
 
 
 def keys_of(credentials: PolicyCredentials, uses: Mapping[str, float], now: float) -> tuple[ApiKeyView, ...]:
-    """All keys, those first that somebody should do something about."""
+    """Return all keys; those that need attention come first."""
     revoked = credentials.keys_revoked()
     found = [
         ApiKeyView(
@@ -115,7 +115,7 @@ def _state(revoked: bool, expires: float | None, now: float) -> str:
 
 
 def _others(credentials: PolicyCredentials) -> tuple[tuple[str, str], ...]:
-    """Principals that show something else than a key, and their credential."""
+    """Return the principals with another credential than a key, and its kind."""
     found = []
     for name, entry in sorted(credentials.principals.items()):
         if entry.token is not None:

@@ -1,4 +1,4 @@
-"""The limits of the policy: what each allows, and how much of it is used now."""
+"""Page of the policy's limits: the allowance of each, and how much of it is used now."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BucketUsage(Struct, frozen=True, kw_only=True):
 
 
 class LimitView(Struct, frozen=True, kw_only=True):
-    """A limit as the policy writes it, and its buckets, the fullest first. `more` is how many are not shown."""
+    """Limit in the words of the policy, and its buckets, the fullest first. `more` is the number of hidden buckets."""
 
     limit: Limit
     written: Mapping[str, Any]
@@ -81,7 +81,7 @@ async def _charges(visit: Visit) -> tuple[LimitCharge, ...]:
     for name, tool_name in wanted:
         try:
             who = gateway.callers.named(name)
-        except ConfigError:  # a principal that is gone
+        except ConfigError:  # the principal does not exist any more
             continue
         tool = gateway.manifest.tools.get(tool_name)
         for limit in _counting(limits, who, named=tool is not None):
@@ -93,7 +93,8 @@ async def _charges(visit: Visit) -> tuple[LimitCharge, ...]:
 
 
 def _counting(limits: tuple[Limit, ...], who: Principal, *, named: bool) -> Iterator[Limit]:
-    """The limits whose bucket can be told of what is known: attributes of an issuer's users are in their tokens alone."""
+    """Yield the limits whose bucket is known from a principal's id and, if `named`, a tool: attributes of an issuer's users are only in
+    their tokens."""
     for limit in limits:
         attributes = any(dimension.startswith(ATTRIBUTE) for dimension in limit.per)
         if (named or not {"tool", "source"} & set(limit.per)) and not (attributes and ":" in who.id):

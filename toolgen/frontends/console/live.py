@@ -24,11 +24,15 @@ from toolgen.frontends.http.request import EventStream, Rejected, Response
 
 __all__ = ["Live", "newest"]
 
-_FIELDS = ("principal", "tool", "status")  # a text would be looked for in every entry, every second
+_FIELDS = (
+    "principal",
+    "tool",
+    "status",
+)  # a text is not a filter here: it would be searched in every entry, every second
 _ROWS = 50
 _LOOK_S = 1.0
 _QUIET_LOOKS = 10
-_MAX_LOOKS = 300  # after which the browser asks again, as it does by itself
+_MAX_LOOKS = 300  # maximum queries of a stream; then the browser connects again automatically
 _MAX_EACH = 4
 _MAX_OPEN = 64
 
@@ -64,7 +68,7 @@ class _Watched(Struct):
 
 
 class Live:
-    """Looks once a second for everybody who watches, while anybody does."""
+    """Source of the live list: one query a second for all viewers, while there are any."""
 
     def __init__(self, records: IndexRecords) -> None:
         self._records = records
@@ -74,7 +78,7 @@ class Live:
         self._closed = False
 
     def events(self, visit: Visit) -> EventStream:
-        """The rows, at once and whenever they change. Raises `Rejected` where too many watch."""
+        """Return a stream of the rows: at once, and after every change. Raises `Rejected` if too many pages are open."""
         filters = filters_of(visit.request.parameters(*_FIELDS))
         who = visit.person.principal.id
         if self._open[who] >= _MAX_EACH or self._open.total() >= _MAX_OPEN:
@@ -82,13 +86,13 @@ class Live:
         return EventStream(events=self._listened(visit, who, filters))
 
     def end(self) -> None:
-        """Ends every stream: the gateway goes."""
+        """End every stream, because the gateway stops."""
         self._closed = True
         for watched in self._watched.values():
             watched.tell(watched.rows)
 
     async def close(self) -> None:
-        """Looks no more."""
+        """End the streams and the queries."""
         self.end()
         if self._looking is not None:
             await cancel(self._looking)
@@ -112,7 +116,7 @@ class Live:
                 del self._open[who]
 
     async def _events(self, visit: Visit, watched: _Watched) -> AsyncIterator[bytes]:
-        """Ends within a second once the session has, or its roles open this page no more."""
+        """Yield events; the stream ends within a second after the session, or after its roles do not open this page any more."""
         told, quiet = b"", 0
         for _ in range(_MAX_LOOKS):
             if self._closed or visit.request.caller_connection.disconnected() or not await _welcome(visit):
@@ -130,7 +134,7 @@ class Live:
     async def _look(self) -> None:
         while self._open and not self._closed:
             for (filters, path), watched in tuple(self._watched.items()):
-                with suppress(AuditError):  # the page says by itself that nothing new comes
+                with suppress(AuditError):  # the page itself shows that no new data comes
                     found = await self._records.calls(filters, limit=_ROWS)
                     with mounted_at(path):
                         rows = _event(render("live_rows.html", rows=found.rows, filtered=filters != Filters()))

@@ -57,7 +57,7 @@ async def show(visit: Visit) -> Response:
 
 
 async def verify(visit: Visit) -> Response:
-    """POST /console/record/verify: begins it."""
+    """POST /console/record/verify: starts a verification."""
     visit.request.parameters()
     visit.context.verification.begin()
     await visit.context.verification.ended(_WAIT_S)
@@ -65,7 +65,7 @@ async def verify(visit: Visit) -> Response:
 
 
 def _disk(folder: Path) -> tuple[tuple[_StreamFigures, ...], tuple[str, ...]]:
-    """The streams of a log and the public keys beside it; nothing where there is no log yet."""
+    """Return the streams of a log and the public keys beside it; empty without a log."""
     try:
         found = []
         for name in stream_names(folder):

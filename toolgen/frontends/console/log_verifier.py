@@ -23,7 +23,7 @@ _logger = logging.getLogger("toolgen.frontends.console")
 
 
 class Verified(Struct, frozen=True, kw_only=True):
-    """Result of a verification: a report, or why there is none; when it began, and its duration in seconds."""
+    """Result of a verification: a report, or the reason why there is none; its start time, and its duration in seconds."""
 
     report: VerificationReport | None
     fault: str
@@ -36,7 +36,7 @@ _LOOK_S = 60.0
 
 
 class Verification:
-    """Verifies in a thread when asked to. `done` and `total` are how many bytes of how many are behind it while it runs."""
+    """Verification of the log in a thread, on request. While it runs, `done` and `total` are the checked bytes and all bytes."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
         self._directory = directory
@@ -50,7 +50,7 @@ class Verification:
 
     @property
     def running(self) -> bool:
-        """True if the verification is running."""
+        """Return True if the verification is running."""
         return self._task is not None and not self._task.done()
 
     @property
@@ -82,7 +82,7 @@ class Verification:
                 self.begin()
 
     def begin(self) -> bool:
-        """Begins; False where it is under way already."""
+        """Start the verification; returns False if it is already running."""
         if self.running:
             return False
         self.done = self.total = 0
@@ -91,12 +91,12 @@ class Verification:
         return True
 
     async def ended(self, within_s: float) -> None:
-        """Wait until the verification under way has ended, but no longer than that."""
+        """Wait until the running verification has ended, for at most the given seconds."""
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=within_s)
 
     async def close(self) -> None:
-        """Breaks off what is under way."""
+        """Stop the running verification, and wait for its end."""
         self._stop = True
         if self._daily is not None:
             await cancel(self._daily)

@@ -19,7 +19,7 @@ SPANS = {
     "7d": ("week", 604_800.0, 56),
     "30d": ("month", 2_592_000.0, 60),
 }
-"""What may be looked at: its name, how many seconds it is, and in how many steps it is shown."""
+"""Time ranges of the page: name, seconds, and number of steps."""
 
 
 async def show(visit: Visit) -> Response:
@@ -28,7 +28,7 @@ async def show(visit: Visit) -> Response:
     over = over if over in SPANS else "24h"
     _, length, steps = SPANS[over]
     step = length / steps
-    until = (visit.now // step + 1) * step  # whole steps, so that a reload moves nothing but the newest
+    until = (visit.now // step + 1) * step  # whole steps, so that a reload changes only the newest
     figures = await visit.context.records.figures(since=until - length, until=until, steps=steps)
     refused = await visit.context.records.calls(Filters(status="refused", since=until - length), limit=8)
     refusals = await visit.context.records.rules(Filters(status="refused", since=until - length))

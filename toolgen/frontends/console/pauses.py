@@ -1,4 +1,4 @@
-"""Pages of pauses: their list, and pausing and resuming, on record as by the command line."""
+"""Pages of pauses: their list, and pausing and resuming, recorded like with the command line."""
 
 from __future__ import annotations
 

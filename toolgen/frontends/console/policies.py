@@ -43,7 +43,7 @@ _OWN: Mapping[str, str] = MappingProxyType(
 
 
 class RuleText(Struct, frozen=True, kw_only=True):
-    """`where` is file and line, "" for a rule of the gateway's own; `text` its lines, or the sentence."""
+    """Text of a rule. `where` is file and line, "" for a rule of the gateway itself; `text` has its lines, or the sentence."""
 
     name: str
     where: str = ""
@@ -51,7 +51,7 @@ class RuleText(Struct, frozen=True, kw_only=True):
 
 
 def rule_text(name: str, policy: Policy, folder: Path) -> RuleText:
-    """The text of a rule or a limit of the policy in force."""
+    """Return the text of a rule or a limit of the policy in force."""
     where = next((rule.where for rule in policy.rules if rule.id == name), "")
     if where:
         return RuleText(name=name, where=where, text=_lines(where, folder))
@@ -62,7 +62,7 @@ def rule_text(name: str, policy: Policy, folder: Path) -> RuleText:
 
 
 def _lines(where: str, folder: Path) -> str:
-    """The block that begins at a line: up to the next line that is indented no deeper."""
+    """Return the block that begins at a line: up to the next line without deeper indentation."""
     file, _, number = where.rpartition(":")
     path = folder / Path(file).name
     try:
@@ -105,7 +105,7 @@ async def explain_form(visit: Visit) -> Response:
 
 
 async def explained(visit: Visit) -> Response:
-    """POST /console/policies/explain: nothing is called, and nothing recorded. No call came before the one that is asked about."""
+    """POST /console/policies/explain: nothing is called, and nothing recorded. The explained call has no earlier calls."""
     visit.request.parameters()
     try:
         return await _decided(visit)
@@ -126,7 +126,7 @@ async def _decided(visit: Visit) -> Response:
     around = imagined(told, gateway.manifest.tools, gateway.policy.labels, visit.context.clock)
     judged = await gateway.current.compiled_policy.judge(who, tool, seen.arguments, around)
     rules = tuple(explain(access, who, tool, judged.arguments, around))
-    # What speaks is what somebody wants to know first.
+    # Rules that apply come first.
     ordered = sorted(rules, key=lambda rule: (not rule.applies, rule.shadow))
     read = readings_shown(tool, judged.arguments)
     return _page(visit, form, judged=judged, rules=tuple(ordered), readings=read)
@@ -163,7 +163,7 @@ def _page(
 
 
 def _caller(form: Mapping[str, str]) -> str:
-    """Caller that is asked about: a user of an issuer where one is named, otherwise the principal that was chosen."""
+    """Return the caller of the explained call: a user of an issuer if one is named, otherwise the selected principal."""
     return form.get("user", "").strip() or form.get("principal", "").strip()
 
 

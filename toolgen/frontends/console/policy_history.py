@@ -35,12 +35,13 @@ class Known(Struct, frozen=True, kw_only=True):
 
     @property
     def short(self) -> str:
-        """The beginning of its digest, by which people tell it from others."""
+        """Return the beginning of its digest, by which people distinguish policies."""
         return self.digest.removeprefix("sha256:")[:12]
 
 
 class DiffLine(Struct, frozen=True, kw_only=True):
-    """A line of a difference: of both (`same`), of the older policy (`gone`) or the newer one (`new`), or which file follows (`file`)."""
+    """Line of a difference: in both policies (`same`), only in the older (`gone`) or newer one (`new`), or the name of the next file
+    (`file`)."""
 
     kind: str
     text: str
@@ -60,7 +61,7 @@ async def listed(visit: Visit) -> Response:
 
 
 async def one(visit: Visit) -> Response:
-    """GET /console/policies/history/DIGEST?from=DIGEST: what it says, and what is otherwise in the one before, or in another one."""
+    """GET /console/policies/history/DIGEST?from=DIGEST: its text, and the difference from the policy before, or from another one."""
     other = visit.request.parameters("from").get("from", "")
     if other and not _DIGEST.match(other):
         raise Rejected(400, "validation", "`from` is not the digest of a policy")
@@ -84,7 +85,7 @@ async def one(visit: Visit) -> Response:
 
 
 async def _known(visit: Visit) -> tuple[Known, ...]:
-    """By the record and by what was noted here, the one that came last first."""
+    """Return the policies of the audit log and of the history of this machine, the latest first."""
     await visit.gateway.monitoring.history.note()
     kept = {seen.digest: seen for seen in await visit.gateway.monitoring.history.seen.policies()}
     used = {use.digest: use for use in await visit.context.records.policies()}

@@ -28,7 +28,7 @@ _VERDICTS = ("allow", "ask", "deny", "hidden")
 
 
 class ToolOutlook(Struct, frozen=True, kw_only=True):
-    """Tool, with what the policy says to calls of it by one principal."""
+    """Tool, with the verdict of the policy on calls of it by one principal."""
 
     tool: Tool
     outlook: Outlook
@@ -96,7 +96,7 @@ def _outlooks(visit: Visit, who: Principal) -> tuple[ToolOutlook, ...]:
 
 
 def _limits(limits: Sequence[Limit], tools: Sequence[ToolOutlook]) -> tuple[Limit, ...]:
-    """The limits that count calls of tools that a principal may call."""
+    """Return the limits that count calls of tools that a principal may call."""
     callable_ = {one.tool.name for one in tools if one.outlook.verdict in {"allow", "ask"}}
     return tuple(limit for limit in limits if limit.tools is None or not callable_.isdisjoint(limit.tools))
 

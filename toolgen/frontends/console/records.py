@@ -23,13 +23,13 @@ __all__ = ["MAX_COUNTED", "STATUSES", "CallPage", "Filters", "IndexRecords", "Ro
 T = TypeVar("T")
 Row = Mapping[str, Any]
 STATUSES = ("ok", "refused", "error", "pending", "cancelled", "unfinished")
-"""How a call stands, in the order charts have them."""
+"""Statuses of calls, in the order of charts."""
 MAX_COUNTED = 1_000_000
-"""Calls that are counted at most."""
+"""Maximum number of calls that are counted."""
 
 
 class Filters(Struct, frozen=True, kw_only=True):
-    """Which calls are looked for; "" and None leave a thing open. Times are seconds since the epoch, of any entry of a call.
+    """Filter for calls; "" and None do not filter. Times are seconds since the epoch, of any entry of a call.
     `text` is looked for in arguments, notes, messages, sessions, clients and codes; `tools` are the names of tools."""
 
     principal: str = ""
@@ -44,7 +44,7 @@ class Filters(Struct, frozen=True, kw_only=True):
 
 
 class CallPage(Struct, frozen=True, kw_only=True):
-    """A page of calls, the newest first, where the next one begins ("" at the end), and how many there are in all, up to `MAX_COUNTED`."""
+    """Page of calls, the newest first, the cursor of the next page ("" at the end), and the total number of calls, up to `MAX_COUNTED`."""
 
     rows: tuple[Row, ...]
     cursor: str
@@ -71,7 +71,7 @@ class IndexRecords:
         return self._filler.warnings
 
     async def calls(self, filters: Filters, *, limit: int, cursor: str = "", counted: bool = False) -> CallPage:
-        """Return calls that fit. The cursor is the index's own numbers. Raises `ValueError` for a cursor that is none."""
+        """Return calls that fit. The cursor is the index's own numbers. Raises `ValueError` for an invalid cursor."""
         after = _numbers(cursor) if cursor else None
         wanted = _wanted(filters)
 

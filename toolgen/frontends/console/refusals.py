@@ -42,12 +42,12 @@ class PolicyPart(Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """The keys with dots between them."""
+        """Return the keys, joined by dots."""
         return ".".join(self.keys)
 
 
 class RefusalText(Struct, frozen=True, kw_only=True):
-    """Refusal in words. `message` is "" if it cannot be made again, and `why` says why. `parts` are the parts of the policy that decide."""
+    """Text of a refusal. `message` is "" if it cannot be made again, and `why` is the reason. `parts` are the deciding parts of the policy."""
 
     message: str = ""
     suggestion: str = ""
@@ -114,7 +114,7 @@ async def _made_again(visit: Visit, call: Row) -> RefusalText | None:
 
 
 def _names(message: str) -> tuple[str, str]:
-    """The column and the table that a message of the SQL guard is about."""
+    """Return the column and the table in a message of the SQL guard."""
     if found := _COLUMN.search(message):
         return found[1], found[2] or ""
     found = _TABLE.search(message)
@@ -122,7 +122,7 @@ def _names(message: str) -> tuple[str, str]:
 
 
 def _parts(files: Mapping[str, Any], source: str, table: str) -> Sequence[PolicyPart]:
-    """The part of each file about a table, or about the tables of a source; one that is missing where no file has it."""
+    """Return the part of each file about a table, or about the tables of a source; a part with `missing` if no file has it."""
     keys = ["sql", source, "tables"]
     if table:
         keys.append(
@@ -140,7 +140,7 @@ def _parts(files: Mapping[str, Any], source: str, table: str) -> Sequence[Policy
 
 
 def _with_line(part: PolicyPart, folder: Path) -> PolicyPart:
-    """The part with its line, where the file on the disk still has it."""
+    """Return the part with its line, if the file on the disk still has it."""
     if not part.file or part.missing:
         return part
     name = Path(part.file).name

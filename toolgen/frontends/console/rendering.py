@@ -60,7 +60,7 @@ def _templates() -> Environment:
     from jinja2.ext import Extension  # noqa: PLC0415
 
     class MountedLinks(Extension):
-        """Begins links with the path that the gateway is mounted at."""
+        """Extension of templates that adds the mount path of the gateway to links."""
 
         def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
             return _LINK.sub("{{ mount_path() }}", source)
@@ -98,7 +98,7 @@ _BYTES = {name: (_HERE / "static" / name).read_bytes() for name in _ASSETS}
 def page(
     name: str, *, status: int = 200, headers: tuple[Header, ...] = (), frames: str = "", **values: object
 ) -> Response:
-    """A page made of a template. `frames` is the origin that may be framed in it, "" for none."""
+    """Return a page from a template. `frames` is the origin that it may frame, "" for none."""
     body = render(name, **values).encode("utf-8", "replace")
     policy = (b"content-security-policy", f"{_POLICY}; frame-src {frames}".encode("ascii"))
     own = (policy, *HEADERS[1:]) if frames else HEADERS
@@ -106,18 +106,18 @@ def page(
 
 
 def render(name: str, **values: object) -> str:
-    """The text a template makes, every value escaped."""
+    """Return the text of a template, with every value escaped."""
     return _templates().get_template(name).render(values)
 
 
 def download(body: bytes, name: str, kind: bytes) -> Response:
-    """A file that the browser keeps and does not show. The name is ours."""
+    """Return a file that the browser saves and does not show. Its name is chosen by the console."""
     disposition = (b"content-disposition", f'attachment; filename="{name}"'.encode("ascii"))
     return Response(body=body, headers=(*HEADERS, disposition), media_type=kind)
 
 
 def asset(name: str) -> Response:
-    """A stylesheet, a script or the icon. Raises `Rejected` for any other name."""
+    """Return a stylesheet, a script or the icon. Raises `Rejected` for any other name."""
     if name not in _ASSETS:
         raise Rejected(404, "not_found", "there is nothing at this path")
     return Response(body=_BYTES[name], headers=HEADERS, media_type=_ASSETS[name])
@@ -129,5 +129,5 @@ def mounted(path: str) -> str:
 
 
 def redirect(location: str, *headers: Header) -> Response:
-    """Sends the browser on to a path of the console, with GET."""
+    """Redirect the browser to a path of the console, with GET."""
     return Response(status=303, headers=(*HEADERS, (b"location", mounted(location).encode("ascii")), *headers))

@@ -26,12 +26,12 @@ _CHANNELS = {
     "python": "in a Python program",
 }
 State = Literal["same", "other", "hidden", "none"]
-"""Of what is made again: it has the recorded digest, it has another one, it cannot be made as sensitive values are missing, or nothing of
-it was shown."""
+"""Result of making the shown data again: it has the recorded digest, it has another one, it cannot be made because sensitive values are
+missing, or it was not shown."""
 
 
 class SeenCall(Struct, frozen=True, kw_only=True):
-    """A call as the person saw it whose answer is on record. `hidden`: digests stand for sensitive values among the arguments."""
+    """Call as a person saw it before a recorded answer. `hidden`: some sensitive arguments are replaced by digests."""
 
     by: str
     verdict: str
@@ -51,7 +51,9 @@ async def seen_calls(visit: Visit, call: Entry, entries: tuple[Entry, ...]) -> t
         said = entry.get("arguments")
         if entry.get("event") == "intent" and isinstance(said, Mapping):
             call, arguments = {**call, "bound": (), **entry}, said
-        if entry.get("status") == "narrowed" and isinstance(said, Mapping):  # a check of the project's own changed them
+        if entry.get("status") == "narrowed" and isinstance(
+            said, Mapping
+        ):  # a check of the project changed the arguments
             arguments = said
         if entry.get("event") != "decision" or not isinstance(said, Mapping) or not isinstance(arguments, Mapping):
             continue
@@ -85,7 +87,7 @@ async def _seen(visit: Visit, call: Entry, entry: Entry, said: Mapping[str, Any]
 async def _request(
     visit: Visit, call: Entry, said: Mapping[str, Any], bound: tuple[str, ...]
 ) -> tuple[State, tuple[ValueRow, ...]]:
-    """The request, made again as a dry run makes it under the policy in force now."""
+    """Return the request, made again by a dry run under the policy in force now."""
     wanted = said["shown"].get("request")
     if not wanted:
         return "none", ()
@@ -110,5 +112,5 @@ def _conceals(arguments: Mapping[str, Any]) -> bool:
 def _digest(arguments: Mapping[str, Any]) -> str:
     try:
         return digest(arguments)
-    except CanonicalError:  # the record of another program
+    except CanonicalError:  # the log was written by another program
         return ""

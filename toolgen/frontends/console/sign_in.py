@@ -29,7 +29,7 @@ _MAX_KEY_LENGTH = 16_384
 
 
 class SignInPages:
-    """Begins and ends sessions. Attempts with keys that nobody has are held back as everywhere in the gateway, address by address."""
+    """Pages that start and end sessions. Attempts with unknown keys are limited for each address, as everywhere in the gateway."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class SignInPages:
         return cookies(request).get(self._session.name, "")
 
     async def answer(self, request: Request, path: str) -> Response | None:
-        """The answer to a request that needs no session; None for a path that needs one."""
+        """Return the answer to a request that needs no session; None for a path that needs one."""
         match path:
             case "/sign-in" if request.method == "POST":
                 return await self._by_key(request)
@@ -72,12 +72,12 @@ class SignInPages:
                 return None
 
     def ended(self, request: Request) -> Response:
-        """The answer to somebody who is not signed in, or not any more. Nothing was done."""
+        """Return the answer for a person who is not signed in, or not any more. The request had no effect."""
         headers = (cookie_header(self._session, ""),) if self.token_of(request) else ()
         if request.method == "GET" and request.text(b"sec-fetch-dest") in {"", "document"}:
             to = page_asked(_address_of(request))
             if to and _from_elsewhere(request):
-                # Strict cookies are not sent with a link of another site. The page goes on by itself, as a request of this one.
+                # Browsers send no Strict cookies with a link of another site. This page loads the address again, as a request of this site.
                 return page("reload.html", to=to)
             return self._form(request, status=401, asked=True, to=to, headers=headers)
         return page(
@@ -91,7 +91,7 @@ class SignInPages:
         )
 
     async def leave(self, request: Request, person: Person) -> Response:
-        """Signs somebody out."""
+        """Sign the person out."""
         await self._sessions.end(self.token_of(request))
         await self._gateway.callers.note_session("sign_out", person.principal.id, request.client)
         return redirect("/console/sign-in", cookie_header(self._session, ""))
@@ -132,7 +132,7 @@ class SignInPages:
         if not held or not hmac.compare_digest(held.encode(), form.get("form_token", "").encode()):
             return self._form(request, status=403, fault="This form was too old. Try again.", to=to)
         if not self._open(request):
-            raise Rejected(403, "forbidden", "nobody signs in here without https")
+            raise Rejected(403, "forbidden", "sign-in needs https, except on this machine")
         credential = form.get("credential", "").strip()
         if not 0 < len(credential) <= _MAX_KEY_LENGTH:
             return self._form(request, status=400, fault="Type your key.", to=to)
@@ -156,7 +156,8 @@ class SignInPages:
     async def _begin(
         self, request: Request, principal: Principal, *, until: float = float("inf"), to: str = ""
     ) -> Response:
-        """A new session, until a time at most, under a name that nobody could have given the browser before (OWASP: session fixation)."""
+        """Start a session, until a time at most, with a new token, which nobody could have set in the browser before (OWASP: session
+        fixation)."""
         if not person_of(self._gateway, self._settings, principal).welcome:
             await self._gateway.callers.note_session("sign_in_refused", principal.id, request.client)
             return self._form(
@@ -172,20 +173,20 @@ class SignInPages:
             await self._sessions.end(before)
         token = await self._sessions.begin(session)
         await self._gateway.callers.note_session("sign_in", principal.id, request.client)
-        # A page and no redirect: coming from a provider, a redirect would count as that site's, and show no Strict cookie.
+        # A page instead of a redirect: a redirect after a provider counts as a request of its site, so browsers send no Strict cookie.
         cookie = cookie_header(self._session, token, age_s=expires - now)
         gone = cookie_header(self._form_held, ""), cookie_header(self._attempt, "")
         return page("welcome.html", headers=(cookie, *gone), who=principal.id, to=to or "/console")
 
     def _key_expires(self, principal: Principal) -> float:
-        """Time at which the key that somebody shows stops working; never, where it does not."""
+        """Return the time at which the used key expires; infinity if it does not."""
         entry = self._gateway.policy.principals.get(principal.id)
         shown = principal.proof.key if principal.proof is not None else ""
         ends = [key.expires for key in entry.keys if key.sha256 == shown] if entry is not None else []
         return min((end for end in ends if end is not None), default=float("inf"))
 
     async def _elsewhere(self, request: Request, to: str) -> Response:
-        """Sends the browser to the provider (OpenID Connect Core 1.0, section 3.1.2.1; RFC 7636)."""
+        """Redirect the browser to the provider (OpenID Connect Core 1.0, section 3.1.2.1; RFC 7636)."""
         provider = self._configured()
         attempt = SignInAttempt(
             state=secrets.token_urlsafe(24),
@@ -202,7 +203,7 @@ class SignInPages:
         return redirect(location, cookie_header(self._attempt, token, age_s=600.0))
 
     async def _back(self, request: Request) -> Response:
-        """The browser comes back with a code, which counts once, for the browser that was sent away."""
+        """Handle the return of the browser with a code, which is accepted once, only from the browser that was redirected."""
         provider = self._configured()
         answer = request.parameters(
             "code", "state", "iss", "error", "error_description", "error_uri", "session_state", "scope"
@@ -234,7 +235,7 @@ class SignInPages:
         return self._provider
 
 
-# Pages of the console alone, in characters that mean nothing else anywhere: no other origin, no credential, and nothing but a path.
+# Only pages of the console, in characters without a special meaning: no other origin, no credential, only a path and a query.
 _PAGE = re.compile(r"/console(?:/[A-Za-z0-9_.:-]+)*(?:\?[A-Za-z0-9_.:%&=+*,~/-]*)?\Z")
 _MAX_PAGE_LENGTH = 1000
 _NO_PAGES = (
@@ -248,7 +249,7 @@ _NO_PAGES = (
 
 
 def page_asked(text: str) -> str:
-    """Return the address of a page of the console that a sign-in may go on to; "" for anything else."""
+    """Return the address of a page of the console that may follow the sign-in; "" for any other address."""
     if len(text) > _MAX_PAGE_LENGTH or not _PAGE.match(text) or "/.." in text or text.startswith(_NO_PAGES):
         return ""
     return text
@@ -260,14 +261,15 @@ def _address_of(request: Request) -> str:
 
 
 def _from_elsewhere(request: Request) -> bool:
-    """Return True if a page of another site led to this page (W3C Fetch Metadata); a page that was reloaded here has a referrer of ours."""
+    """Return True if a page of another site led to this page (W3C Fetch Metadata); a reloaded page has a referrer of this
+    site."""
     return request.text(b"sec-fetch-site") in {"cross-site", "same-site"} and not request.text(b"referer").partition(
         "://"
     )[2].startswith(f"{request.text(b'host')}/")
 
 
 def _ends(credential: str) -> float:
-    """Time at which a token that was accepted expires, in seconds since the epoch; never, of a key: the policy says when that ends."""
+    """Return the time at which an accepted token expires, in seconds since the epoch; infinity for a key, whose expiry is in the policy."""
     try:
         return float(read_token(credential).claims["exp"])
     except (RefusedTokenError, KeyError, TypeError, ValueError):

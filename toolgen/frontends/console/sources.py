@@ -1,4 +1,4 @@
-"""The sources: what is behind the tools, how it answers, what it is shown for a credential, and what its last build found."""
+"""Pages of the sources: the systems of the tools, their health, their credentials, and the problems of the last build."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def _figures(visit: Visit) -> Figures:
 
 
 def _built(visit: Visit) -> float | None:
-    """Time at which the catalog was written; None where descriptions are read as they are."""
+    """Return the time at which the catalog was written; None if descriptions are read directly."""
     return _changed(visit.gateway.settings.generated / MANIFEST)
 
 
@@ -157,7 +157,8 @@ def _view(visit: Visit, name: str, figures: Figures, built: float | None) -> Sou
 
 
 def health_of(systems: Sequence[SystemHealth], *, calls: int, refused: int, failed: int) -> str:
-    """In one word, by its breakers now and its calls of the last day: `down`, `recovering`, `failing`, `ok`, or `quiet` without calls."""
+    """Return the health as one word, by the circuit breakers and the calls of the last day: `down`, `recovering`, `failing`, `ok`, or
+    `quiet` without calls."""
     states = {system.breaker for system in systems}
     if "open" in states:
         return "down"
@@ -170,7 +171,7 @@ def health_of(systems: Sequence[SystemHealth], *, calls: int, refused: int, fail
 
 
 def schemes_of(manifest: Manifest, name: str) -> Mapping[str, str]:
-    """The kinds of a source's security schemes, by their names."""
+    """Return the kinds of a source's security schemes, by their names."""
     found = manifest.sources[name].security_schemes
     return {key: f"http {one.scheme}" if one.type == "http" else one.type for key, one in found.items()}
 
@@ -184,8 +185,8 @@ def _credentials(visit: Visit, settings: SourceSettings) -> tuple[Credential, ..
 def credentials_of(
     settings: SourceSettings, schemes: Mapping[str, str], rotated: Sequence[Rotated] = ()
 ) -> Iterator[Credential]:
-    """Places of the credentials of a source, by what toolgen.yaml says, and how old they are where that can be told. `rotated` are the
-    refresh tokens that its services gave out."""
+    """Yield the credentials of a source by toolgen.yaml, with their places, and their age if it is known. `rotated` are the refresh tokens
+    that its services issued."""
     for scheme, written in settings.auth.items():
         kind = schemes.get(scheme, "")
         if isinstance(written, SecretReference):
@@ -204,7 +205,7 @@ def credentials_of(
 
 
 def _as_rotated(configured: Credential, token_url: str, rotated: Sequence[Rotated]) -> Credential:
-    """A refresh token with the time of the one that took its place, where there is one of that endpoint."""
+    """Return a refresh token with the time of the one that replaced it, if that endpoint issued one."""
     host = urlsplit(token_url).hostname
     times = [one.at for one in rotated if host is None or one.host == host]
     return replace(configured, age="rotated", changed=max(times)) if times else configured
@@ -214,7 +215,7 @@ def _credential(scheme: str, kind: str, reference: SecretReference) -> Credentia
     kept = f"${{{reference.provider}:{reference.locator}}}"
     match reference.provider:
         case "literal":
-            fault = "written out in toolgen.yaml; put ${env:NAME} or ${file:PATH} in its place"
+            fault = "in plain text in toolgen.yaml; replace it by ${env:NAME} or ${file:PATH}"
             return Credential(scheme=scheme, kind=kind, kept="toolgen.yaml", fault=fault)
         case "env":
             fault = "" if os.environ.get(reference.locator) else "this variable is not set"
@@ -233,7 +234,7 @@ def _counted(problems: tuple[Problem, ...], source: str) -> Mapping[str, int]:
 
 
 def _location(settings: SourceSettings, root: Path) -> str:
-    """A path as the project has it, or a URL without what may be secret in it."""
+    """Return a path relative to the project, or a URL without the parts that may be secret."""
     text = settings.config.location
     if "://" in text:
         scheme, _, rest = text.partition("://")

@@ -1,4 +1,4 @@
-"""Page of a call in the console: what happened to it, step by step, with everything on record."""
+"""Page of a call in the console: its history, step by step, with all of its recorded entries."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ _AFTER_APPROVAL = frozenset({"approval_required", "approval_denied", "expired", 
 
 
 def _would_send(call: Row) -> bool:
-    """Return True if the request of a call that was not sent would have been, had a person agreed."""
+    """Return True if the request of an unsent call would have been sent after an approval."""
     return call.get("verdict") == "ask" and str(call.get("code") or "") in _AFTER_APPROVAL
 
 
 def _asked(visit: Visit, call: Row) -> tuple[ValueRow, ...]:
-    """The recorded arguments as rows."""
+    """Return the recorded arguments as rows."""
     arguments = call.get("arguments")
     if not isinstance(arguments, Mapping):
         return ()
@@ -94,7 +94,7 @@ _OF_OUTCOME = frozenset({"code", "duration_ms", "attempts", "message"})
 
 
 def _told(entries: tuple[Row, ...]) -> Row:
-    """The call in one: what was intended last, and the last word on how it ended."""
+    """Return the call as one row: its last intent, and its final outcome."""
     told: dict[str, object] = {}
     for entry in entries:
         match entry.get("event"):
@@ -111,7 +111,7 @@ def _told(entries: tuple[Row, ...]) -> Row:
 
 
 class StoryStep(Struct, frozen=True, kw_only=True):
-    """StoryStep of a call: what happened, when, who did it and with which note. `kind` is one of a status or verdict, for its color."""
+    """Step in the history of a call: event, time, person and note. `kind` is a status or a verdict, for the color."""
 
     kind: str
     word: str
@@ -126,7 +126,7 @@ _WAITS = frozenset({"approval_required", "deferred", "authorization_required"})
 
 
 def steps_of(entries: Sequence[Row]) -> tuple[StoryStep, ...]:
-    """Return what happened to a call in the order of its entries: asked, waited, escalated, answered, sent, ended."""
+    """Return the steps of a call in the order of its entries: requested, waited, escalated, answered, sent, ended."""
     found: list[StoryStep] = []
     asked, waiting, denied = "", False, False
     for entry in entries:
@@ -164,12 +164,12 @@ def steps_of(entries: Sequence[Row]) -> tuple[StoryStep, ...]:
 
 
 def _votes(said: object) -> str:
-    """Words for an approval that others have to join."""
+    """Return the text for an approval that needs further approvals; "" for any other."""
     return "it takes others too" if isinstance(said, Mapping) and said.get("enough") is False else ""
 
 
 def waited(since: str, until: str) -> str:
-    """The time between two times of the record, in words."""
+    """Return the time between two recorded times, as text."""
     start, end = seconds_of(since), seconds_of(until)
     if start is None or end is None:
         return ""
@@ -182,7 +182,7 @@ def waited(since: str, until: str) -> str:
 
 
 def request_text(request: Mapping[str, object]) -> str:
-    """A request as people read one: method and address, a line for each header, and the body indented."""
+    """Return a request as text for people: method and address, a line for each header, and the indented body."""
     if "method" not in request:
         parts = [escaped_lines(str(request[name])) for name in ("sql", "query") if request.get(name)]
         parts += [
@@ -204,7 +204,7 @@ def request_text(request: Mapping[str, object]) -> str:
 
 
 def escaped_lines(text: str) -> str:
-    """The text with each line escaped by itself."""
+    """Return the text with each line escaped separately."""
     return "\n".join(map(escaped, text.split("\n")))
 
 
@@ -218,9 +218,9 @@ def _parsed(body: object) -> object:
 
 
 def _sent(visit: Visit, call: Row) -> Mapping[str, object]:
-    """The request as it was made of what is on record, secrets masked: the arguments there and the tool of that digest say all of it.
+    """Return the request, made again from the recorded arguments and the tool with the recorded digest, with masked secrets.
 
-    `changed` where the catalog has another tool by now, `hidden` where digests stand for sensitive values.
+    `changed` means that the catalog has another version of the tool now, `hidden` that sensitive values are replaced by digests.
     """
     name, arguments = str(call.get("tool", "")), call.get("arguments")
     known = visit.gateway.manifest.tools.get(name)

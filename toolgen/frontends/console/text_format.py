@@ -21,7 +21,7 @@ __all__ = ["ago", "breakable", "brief", "figure", "instant", "iso", "minute", "m
 
 
 def shown(value: object) -> object:
-    """A value as a template prints it: text with nothing hidden in it. An approver must see what they approve."""
+    """Return the text of a value for a template, without hidden characters: approvers must see what they approve."""
     if isinstance(value, Markup):
         return value
     if isinstance(value, str):
@@ -30,7 +30,7 @@ def shown(value: object) -> object:
 
 
 def breakable(value: object) -> Markup:
-    """A tool's name that a narrow column breaks after an underscore, and nowhere else."""
+    """Return a tool's name that a narrow column breaks only after an underscore."""
     return Markup("<wbr>").join(_AFTER_UNDERSCORE.split(str(shown(value))))
 
 
@@ -38,13 +38,13 @@ _AFTER_UNDERSCORE = re.compile(r"(?<=_)(?=[^_])")
 
 
 def pretty(value: object) -> str:
-    """JSON as a person reads it, with what is not seen as JSON escapes it. A value without a JSON form is shown by the name of its type."""
+    """Return indented JSON with invisible characters as JSON escapes. A value without a JSON form is shown by the name of its type."""
     written = json.dumps(value, indent=2, ensure_ascii=False, default=lambda item: type(item).__name__)
     return "\n".join(map(escaped, written.split("\n")))
 
 
 def seconds_of(text: object) -> float | None:
-    """The seconds since the epoch of a time in the record; None for what is none."""
+    """Return the seconds since the epoch of a recorded time; None for any other text."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:
@@ -52,7 +52,7 @@ def seconds_of(text: object) -> float | None:
 
 
 def moment(value: object) -> str:
-    """A time of the record, or seconds since the epoch, to the second and in UTC."""
+    """Return a recorded time, or seconds since the epoch, as text in UTC with seconds."""
     seconds = value if isinstance(value, int | float) else seconds_of(value)
     if seconds is None:
         return str(value)
@@ -60,17 +60,17 @@ def moment(value: object) -> str:
 
 
 def iso(seconds: float) -> str:
-    """Seconds since the epoch as RFC 3339, for scripts."""
+    """Return seconds since the epoch in RFC 3339, for scripts."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def minute(seconds: float) -> str:
-    """Seconds since the epoch as a field for date and time takes them, in UTC."""
+    """Return seconds since the epoch as a value for a form field of date and time, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M")
 
 
 def figure(value: float) -> str:
-    """A number to three significant digits, never with an exponent: 0.046, 4.2, 42,600."""
+    """Return a number with three significant digits, never with an exponent: 0.046, 4.2, 42,600."""
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     text = f"{value:.3g}"
@@ -78,7 +78,7 @@ def figure(value: float) -> str:
 
 
 def instant(value: object) -> str:
-    """A time of the record, to the millisecond and in UTC."""
+    """Return a recorded time as text in UTC with milliseconds."""
     seconds = value if isinstance(value, int | float) else seconds_of(value)
     if seconds is None:
         return str(value)
@@ -90,7 +90,7 @@ _DIGEST = re.compile(r"(?:hmac-)?sha256:[0-9a-f]{64}")
 
 
 def brief(arguments: object) -> str:
-    """The beginning of recorded arguments, in a line."""
+    """Return the beginning of recorded arguments, on one line."""
     if not isinstance(arguments, Mapping) or not arguments:
         return ""
     text = ", ".join(
@@ -101,7 +101,7 @@ def brief(arguments: object) -> str:
 
 
 def ago(seconds: float | None, now: float) -> str:
-    """Time since, or until, a moment, in words."""
+    """Return the time since, or until, a moment, as text."""
     if seconds is None:
         return ""
     distance = now - seconds

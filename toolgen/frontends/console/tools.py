@@ -34,7 +34,7 @@ _CLIENT = "console"
 
 
 async def listed(visit: Visit) -> Response:
-    """GET /console/tools: a viewer is shown every tool, prompt and resource, others those they may call and read."""
+    """GET /console/tools: viewers see every tool, prompt and resource; other people those that they may call and read."""
     given = visit.request.parameters("find", "source", "from")
     callable_ = {tool.name for tool in visit.gateway.tool_calls.catalog(visit.person.principal)}
     tools = _seen(visit)
@@ -65,7 +65,7 @@ async def listed(visit: Visit) -> Response:
 
 
 def _context(visit: Visit, words: Sequence[str], source: str) -> list[ContextRow]:
-    """Prompts and resources with these words, of this source; "" is for every source."""
+    """Return the prompts and resources with these words, of this source; "" for all sources."""
     gateway, principal = visit.gateway, visit.person.principal
     readable: dict[tuple[str, str], ContextRow] = {}
     offered = gateway.context
@@ -105,7 +105,7 @@ async def one(visit: Visit) -> Response:
 
 
 async def call(visit: Visit) -> Response:
-    """POST /console/tools/NAME: the call. Sent twice by a browser, it is made once."""
+    """POST /console/tools/NAME: the call. A form that a browser sends twice makes one call."""
     visit.request.parameters()
     tool = _tool(visit)
     offered = _offered(visit, tool.name)
@@ -140,7 +140,7 @@ def _tool(visit: Visit) -> Tool:
 
 
 def _offered(visit: Visit, name: str) -> Tool | None:
-    """The tool as this principal is given it, without the arguments that are bound; None where it may not call it."""
+    """Return the tool as this principal sees it, without bound arguments; None if the principal may not call it."""
     return next((tool for tool in visit.gateway.tool_calls.catalog(visit.person.principal) if tool.name == name), None)
 
 

@@ -47,7 +47,8 @@ class PolicyPart(Struct, frozen=True, kw_only=True):
 
 
 class RefusalText(Struct, frozen=True, kw_only=True):
-    """Text of a refusal. `message` is "" if it cannot be made again, and `why` is the reason. `parts` are the deciding parts of the policy."""
+    """Text of a refusal. `message` is "" if it cannot be made again, and `why` is the reason. `parts` are the deciding parts of the
+    policy."""
 
     message: str = ""
     suggestion: str = ""

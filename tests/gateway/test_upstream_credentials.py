@@ -453,7 +453,7 @@ async def test_a_call_that_waited_for_a_person_is_made_with_nobodys_token(
         assert ended is not None
         assert ended.error is not None
         assert (ended.status, ended.error.code) == ("error", "forbidden")
-        assert "not kept while a call waits for a person" in ended.error.message
+        assert "not stored while a call waits for a person" in ended.error.message
         assert "without approval" in (ended.error.suggestion or "")
     assert not [asked for asked in service.asked if asked.path.startswith("/s/exchange")]
     assert "token-exchange" not in "".join(asked.body.decode() for asked in service.asked)

@@ -135,7 +135,7 @@ def test_a_credential_that_is_not_accepted_is_named_and_not_shown(serve: Any, st
 
 
 def test_an_endpoint_nobody_listens_on_is_a_description_error() -> None:
-    with pytest.raises(DescriptionError, match="cannot be asked") as caught:
+    with pytest.raises(DescriptionError, match="cannot be queried") as caught:
         read("http://127.0.0.1:1/graphql")
     assert "save the schema to a file" in caught.value.suggestion
 

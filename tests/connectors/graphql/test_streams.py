@@ -128,7 +128,7 @@ async def test_a_service_that_never_acknowledges_is_a_timeout_and_no_empty_succe
         (socket("{"), "not a JSON object"),
         (socket(ACK, "[]"), "not a JSON object"),
         (socket(ACK, {"type": "data", "payload": {}}), "not of graphql-transport-ws"),
-        (socket(ACK, {"type": "next", "id": "2", "payload": {}}), "nobody subscribed to"),
+        (socket(ACK, {"type": "next", "id": "2", "payload": {}}), "unknown subscription"),
         (socket(ACK, {"type": "next", "id": "1", "payload": "x"}), "not a GraphQL"),
         (socket(close=(4401, "Unauthorized: tok-5e3c1")), "4401 Unauthorized"),
         (socket(ACK, close=(4429, "Too many requests")), "4429"),

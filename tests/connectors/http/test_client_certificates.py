@@ -153,9 +153,9 @@ async def test_a_server_that_no_known_authority_vouches_for_is_told_nothing(file
 @pytest.mark.parametrize(
     ("file", "content", "why"),
     [
-        ("client.pem", "canary", "no PEM certificate"),
-        ("client.key", "canary", "no PEM key"),
-        ("authority.pem", "canary", "no PEM certificates"),
+        ("client.pem", "canary", "not a PEM certificate"),
+        ("client.key", "canary", "not a PEM key"),
+        ("authority.pem", "canary", "not PEM certificates"),
         ("client.key", pem("other")[1], "do not belong together"),
         ("client.pem", "", "cannot be read"),
     ],

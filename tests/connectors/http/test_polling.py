@@ -196,16 +196,16 @@ async def test_an_operation_is_followed_to_its_result(
 FAILED: list[tuple[PollConfig, Said | None, str, str]] = [
     (AZURE, (200, {}, {"status": "Failed", "error": {"code": "x", "message": "no room"}}), "upstream_error", "failed: no room"),
     (AZURE, (200, {}, {"status": "Succeeded", "error": {"message": "half of it"}}), "upstream_error", "failed: half of it"),
-    (replace(AZURE, running=frozenset({"running"})), (200, {}, {"state": "?"}), "outcome_unknown", "does not say how it stands"),
-    (AZURE, (200, {}, "<html>"), "outcome_unknown", "does not say how it stands"),
-    (replace(AZURE, running=frozenset({"running"})), (200, {}, {"status": "Exploded"}), "outcome_unknown", "does not say"),
+    (replace(AZURE, running=frozenset({"running"})), (200, {}, {"state": "?"}), "outcome_unknown", "has no known state"),
+    (AZURE, (200, {}, "<html>"), "outcome_unknown", "has no known state"),
+    (replace(AZURE, running=frozenset({"running"})), (200, {}, {"status": "Exploded"}), "outcome_unknown", "has no known state"),
     (LOCATION, (404, {}, {"message": "gone"}), "outcome_unknown", "404"),
     (LOCATION, (500, {}, {}), "outcome_unknown", "500"),
     (LOCATION, (503, {}, {}), "outcome_unknown", "503"),
     (LOCATION, None, "outcome_unknown", "broke"),
     (replace(LOCATION, total_s=0.0), (202, {}, {}), "outcome_unknown", "did not end in time"),
-    (LOCATION, (303, {"Location": "/lost"}, {}), "upstream_error", "ended well, but its result cannot be read"),
-    (LOCATION, (303, {"Location": "http://169.254.169.254/"}, {}), "upstream_error", "may not be asked for"),
+    (LOCATION, (303, {"Location": "/lost"}, {}), "upstream_error", "succeeded, but its result cannot be read"),
+    (LOCATION, (303, {"Location": "http://169.254.169.254/"}, {}), "upstream_error", "may not be requested"),
     (LOCATION, (302, {"Location": "/elsewhere"}, {}), "outcome_unknown", "302"),
 ]  # fmt: skip
 
@@ -457,5 +457,5 @@ async def test_a_status_is_asked_for_by_post_where_that_is_said() -> None:
 async def test_a_status_is_not_asked_for_with_what_the_answer_does_not_say(said: Any) -> None:
     outcome, api = await play(POSTED, {"POST /e": [(200, {}, said)], "POST /": [RUNNING]})
     assert isinstance(outcome, Failed)
-    assert (outcome.error.code, "does not say" in outcome.error.message) == ("outcome_unknown", True)
+    assert (outcome.error.code, "lacks a value" in outcome.error.message) == ("outcome_unknown", True)
     assert api.asked == ["POST /e"]

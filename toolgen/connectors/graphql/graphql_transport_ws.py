@@ -123,9 +123,9 @@ async def _conversation(
                     yield HEARD
                 await _send(socket, {"type": "pong"})
             case "next" | "error" | "complete" if not begun:
-                raise SubscriptionRefused("it told something before it acknowledged the connection")
+                raise SubscriptionRefused("it sent a message before it acknowledged the connection")
             case "next" | "error" | "complete" if received.get("id") != _ID:
-                raise SubscriptionRefused("it told something that nobody subscribed to")
+                raise SubscriptionRefused("it sent a message about an unknown subscription")
             case "next" | "error":
                 yield msgspec.json.encode(received.get("payload"))
                 if received["type"] == "error":

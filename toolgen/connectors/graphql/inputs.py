@@ -193,7 +193,7 @@ def _present(type_: GraphQLInputType, found: _FoundInput) -> Schema:
         case GraphQLScalarType():
             return _scalar(type_, found.wording)
         case _:
-            raise TypeError(f"{type_} is no input type")
+            raise TypeError(f"{type_} is not an input type")
 
 
 def _nullable(schema: Schema) -> Schema:

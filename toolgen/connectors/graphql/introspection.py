@@ -76,7 +76,7 @@ def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADE
     except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
         reason, suggestion = connection_failure(error)
         raise DescriptionError(
-            f"cannot be asked: {reason}", where=where, suggestion=f"{suggestion}, or {_SAVE}"
+            f"cannot be queried: {reason}", where=where, suggestion=f"{suggestion}, or {_SAVE}"
         ) from None
     if answer.status not in {401, 403} and answer.errors:
         told = _first(answer.errors)

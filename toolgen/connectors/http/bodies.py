@@ -38,7 +38,7 @@ class StreamedBody:
 
     @property
     def sha256(self) -> str:
-        """Its digest in hexadecimal. Raises `UnbindableError` where it is known only by reading it."""
+        """Return the digest in hexadecimal. Raises `UnbindableError` if only reading the files would show it."""
         (piece, *others) = self.pieces
         if others or isinstance(piece, bytes):
             raise UnbindableError(

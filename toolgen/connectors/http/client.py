@@ -259,12 +259,12 @@ def _header_lines(headers: Headers) -> str:
     names, values, lines = [], [], []
     for name, value in headers:
         if not name or name.lower() in OWN_HEADERS:
-            raise ValueError("a header says what the connection says itself, or has no name")
+            raise ValueError("a header is reserved for the connection, or has no name")
         names.append(name)
         values.append(value)
         lines.append(f"{name}: {value}\r\n")
     if names and not _TOKENS.match("".join(names)):
-        raise ValueError("a method or the name of a header is no token")
+        raise ValueError("the method or the name of a header is not a token")
     if not _VALUES.match("".join(values)):
         raise ValueError("a header holds a control character")
     return "".join(lines)
@@ -290,8 +290,8 @@ def checked_target(request: HttpRequest) -> str:
     if 0 <= question < slash or slash < 0:  # no path
         target = "/" + rest[question:] if question >= 0 else "/"
     if not method or not _TOKENS.match(method):
-        raise ValueError("a method or the name of a header is no token")
+        raise ValueError("the method or the name of a header is not a token")
     _header_lines(request.headers)
     if not _TARGET.match(target):
-        raise ValueError("the URL holds what cannot be sent as it is")
+        raise ValueError("the URL contains a character that must be percent-encoded")
     return target

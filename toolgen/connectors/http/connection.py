@@ -151,7 +151,7 @@ class ClientConnection(asyncio.Protocol):
         rest: asyncio.Task[None] | None = None
         try:
             transport.write(data)
-            del data  # nothing is sent twice
+            del data  # the request is not sent twice, so its data can be freed
             if more is not None:
                 rest = self._loop.create_task(self._send(transport, more))
             while (outcome := self._outcome) is None:
@@ -383,7 +383,7 @@ class ClientConnection(asyncio.Protocol):
             self._settle(None)
 
     def _ends_with(self, data: bytes) -> bool:
-        """Return True if the response ended exactly with its last bytes, `data`. llhttp ignores line breaks behind a response."""
+        """Return True if the response ended exactly with its last bytes, `data`. llhttp ignores line breaks after a response."""
         if self._head is not None and self._head.length is not None:
             return self._received == self._head.length
         return data[-4:] == b"\r\n\r\n" and data[-6:-4] != b"\r\n"

@@ -171,7 +171,7 @@ class SourceCredentials:
     async def _account(self, form: UserAccount, principal: Principal | None) -> AccountRenewal:
         """Return the token of the caller's account. Raises as `AccountTokens.fetch`."""
         if self._accounts is None or principal is None:
-            raise SecretError("a token of an account is there when a person calls, and nobody does here")
+            raise SecretError("a token of a person's account is only available when that person calls")
         token = self._accounts.known(form, principal) or await self._accounts.fetch(form, principal)
         return AccountRenewal(tokens=self._accounts, form=form, principal=principal, token=token)
 

@@ -98,7 +98,7 @@ class _Remote(Struct, frozen=True, kw_only=True):
         try:
             return json.loads(answer.body, object_pairs_hook=_once)
         except (ValueError, RecursionError):
-            raise OSError("the answer is no JSON, or says one thing twice") from None
+            raise OSError("the answer is not JSON, or has a member twice") from None
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class Opa(_Remote, frozen=True):
             return result, ""
         if isinstance(result, Mapping) and isinstance(result.get("allow", False), bool):
             return result.get("allow", False), _reason(result.get("reason"))
-        raise OSError("the answer is no decision")
+        raise OSError("the answer is not a decision")
 
 
 Authorize = Callable[[dict[str, Any], str, list[Any]], Any]

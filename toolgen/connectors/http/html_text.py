@@ -56,7 +56,7 @@ class _Scanner:
         return _BLANKS.sub("\n\n", "\n".join(lines)).strip()
 
     def _behind_markup(self, at: int) -> int:
-        """Position behind markup that begins at a place; adds to the pieces what it looks like."""
+        """Return the position after the markup that begins at a place, and add its visible form to the pieces."""
         page, pieces = self._page, self._pieces
         if page.startswith("<!--", at):
             return self._behind("-->", at + 4)

@@ -1,6 +1,6 @@
 """HTTP/2 requests to one origin at one checked address, for sources that ask for HTTP/2.
 
-Calls share a connection as far as its server allows, and HTTP/1.1 is not spoken. There is no redirect and no cookie.
+Calls share a connection as far as its server allows, and HTTP/1.1 is not used. It follows no redirects and keeps no cookies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OTHER_PROTOCOL = "it does not speak HTTP/2"
 
 
 class Http2Client:
-    """HTTP/2 with prior knowledge (RFC 9113, section 3.3), negotiated over TLS. `tls` returns the context where the scheme is https."""
+    """HTTP/2 with prior knowledge (RFC 9113, section 3.3), negotiated over TLS. `tls` returns the context if the scheme is https."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Http2Client:
         del request
         self._users += 1
         try:
-            for _ in range(_ATTEMPTS):  # what a server refused, it has not processed
+            for _ in range(_ATTEMPTS):  # the server has not processed a request that it refused
                 connection = self._usable() or await self._connected(until)
                 try:
                     return await connection.exchange(block, body if stream is None else stream.parts(), reading)
@@ -105,7 +105,7 @@ class Http2Client:
         return b"".join(fields)
 
     def _usable(self) -> Http2Connection | None:
-        """Return a connection that takes a request now. Those that never will are forgotten, and closed if nothing is under way."""
+        """Return a connection that accepts a request now, or None. Idle connections that accept no more requests are closed."""
         for connection in self._connections:
             if connection.usable:
                 return connection
@@ -136,12 +136,12 @@ class Http2Client:
             if not made.is_open:
                 raise UnsentError(_OTHER_PROTOCOL)
             if not made.busy:
-                raise UnsentError("it takes no request at the moment")
+                raise UnsentError("it accepts no request at the moment")
 
     def _was_connected(self, connecting: asyncio.Task[Http2Connection]) -> None:
         self._connecting = None
         if not connecting.cancelled():
-            connecting.exception()  # nobody may be waiting any more
+            connecting.exception()  # there may be no waiter any more
 
     async def _connect(self) -> Http2Connection:
         loop = asyncio.get_running_loop()

@@ -169,7 +169,7 @@ class Http2Connection(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._write(frame(Kind.GOAWAY, 0, 0, number(0) + number(ErrorCode.NO_ERROR)))
             if self._transport.get_write_buffer_size():
-                self._transport.abort()  # its server reads nothing
+                self._transport.abort()  # the server does not read
             else:
                 self._transport.close()
 
@@ -271,10 +271,10 @@ class Http2Connection(asyncio.Protocol):
             self._write(frame(Kind.WINDOW_UPDATE, 0, stream.identifier, number(used)))
             stream.room = STREAM_WINDOW
 
-    # The body of a request.
+    # Sending of a request body
 
     def _sent_at_once(self, stream: Stream, body: bytes) -> bool:
-        """Send a short body in one frame, if the server takes it now."""
+        """Send a short body in one frame and return True, if the server accepts it now."""
         if len(body) > min(self._window, stream.window, MAX_FRAME_SIZE) or self._paused:
             return False
         self._send_data(stream, body, ends=True)
@@ -307,7 +307,7 @@ class Http2Connection(asyncio.Protocol):
         except StateError:  # a part of the body cannot be read: the request stays incomplete for the server
             stream.fail(BrokenError())
 
-    # Events of the transport.
+    # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -366,7 +366,7 @@ class Http2Connection(asyncio.Protocol):
     def _reset(self, identifier: int, code: int) -> None:
         self._write(frame(Kind.RST_STREAM, 0, identifier, number(code)))
 
-    # Frames.
+    # Handling of received frames
 
     def _receive(self, received: Frame) -> None:
         kind = received.kind
@@ -431,7 +431,9 @@ class Http2Connection(asyncio.Protocol):
         if (
             head is not None
             and head.length not in {None, stream.received}
-            and (stream.received or head.status not in _BODILESS)  # 304 states the length of a body that is not there
+            and (
+                stream.received or head.status not in _BODILESS
+            )  # 304 states the length of a body that it does not have
         ):
             stream.failure = BrokenError()  # an answer to HEAD has no body
         stream.ended = True
@@ -463,7 +465,7 @@ class Http2Connection(asyncio.Protocol):
             self._end_block(block)
 
     def _end_block(self, block: bytes) -> None:
-        """Take the head of an answer, or its trailers, which nobody asks for."""
+        """Process the head of an answer, or its trailers, which are ignored."""
         stream = self._known(self._block_frame)
         ends = bool(self._block_frame.flags & Flag.END_STREAM)
         try:
@@ -496,7 +498,7 @@ class Http2Connection(asyncio.Protocol):
         if stream is None:
             return
         refused = int.from_bytes(received.payload, "big") == ErrorCode.REFUSED_STREAM and stream.head is None
-        stream.sent = True  # both sides are over, so that it is not reset again
+        stream.sent = True  # both sides have ended, so the stream is not reset again
         stream.fail(RefusedStreamError() if refused else BrokenError())
         if stream.failure is not None:
             stream.ended = True

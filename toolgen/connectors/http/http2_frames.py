@@ -57,7 +57,7 @@ _STATUS = re.compile(rb"[1-9][0-9][0-9]\Z")
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+\Z")
 _VALUE = re.compile(rb"[^\x00\r\n]*\Z")
 _LENGTH = re.compile(r"[0-9]{1,18}\Z")
-# RFC 9113, section 8.2.2: they speak of a connection of HTTP/1.1.
+# RFC 9113, section 8.2.2: headers about a connection of HTTP/1.1.
 _FORBIDDEN = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
 _FRAMES = frozenset({"content-encoding", "content-length"})
 _INDEXED_METHODS = {"GET": b"\x82", "POST": b"\x83"}
@@ -124,7 +124,7 @@ PREFACE = (
         b"".join(
             struct.pack(">HI", setting, value)
             for setting, value in (
-                (Http2Setting.HEADER_TABLE_SIZE, 0),  # so that a header block means the same wherever it stands
+                (Http2Setting.HEADER_TABLE_SIZE, 0),  # without a table, a header block does not depend on earlier ones
                 (Http2Setting.ENABLE_PUSH, 0),
                 (Http2Setting.INITIAL_WINDOW_SIZE, STREAM_WINDOW),
                 (Http2Setting.MAX_HEADER_LIST_SIZE, MAX_HEADERS_SIZE),
@@ -137,7 +137,7 @@ PREFACE = (
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """A frame as it was received."""
+    """Received frame."""
 
     kind: int
     flags: int
@@ -146,7 +146,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class FrameReader:
-    """Splits the bytes of a connection into frames."""
+    """Reader that splits the bytes of a connection into frames."""
 
     __slots__ = ("_rest",)
 
@@ -241,9 +241,9 @@ class ReplyHead(msgspec.Struct, frozen=True):
 
 
 class HeaderReader:
-    """Decodes the header blocks of a connection.
+    """Decoder of the header blocks of a connection.
 
-    A block that uses no dynamic table means the same each time, so such blocks are remembered.
+    A block without a dynamic table always has the same meaning, so such blocks are cached.
     """
 
     __slots__ = ("_decoder", "_known")
@@ -253,7 +253,7 @@ class HeaderReader:
         self._known: dict[bytes, ReplyHead] = {}
 
     def read(self, block: bytes) -> ReplyHead:
-        """Return the head. Raises `ProtocolViolation` for a block that cannot be decoded, and `BrokenError` for one that is no head."""
+        """Return the head. Raises `ProtocolViolation` for a block that cannot be decoded, and `BrokenError` for one that is not a head."""
         table = self._decoder.header_table.dynamic_entries
         stateless = not table
         if stateless and (known := self._known.get(block)) is not None:

@@ -80,7 +80,7 @@ class BodyReader:
     def __init__(self, coding: str, limit: int, portion: int | None = None) -> None:
         coding = coding.strip().lower()
         if coding not in {"", "identity", "gzip", "x-gzip", "deflate"}:
-            raise UndecodableError("is in a content coding that was not asked for")
+            raise UndecodableError("has a content coding that was not requested")
         self._coding = "" if coding == "identity" else coding.removeprefix("x-")
         self._limit = limit
         self._inflate = None if not self._coding else zlib.decompressobj(_GZIP)
@@ -101,7 +101,9 @@ class BodyReader:
             self._inflate = zlib.decompressobj(_ZLIB if data[:1] and data[0] & 0x0F == 8 else _RAW)
         self._read += len(data)
         if self._read > 2 * self._limit + _OVERHEAD:
-            raise UndecodableError("is larger encoded than it could be")  # empty blocks without end are no body
+            raise UndecodableError(
+                "is larger encoded than it could be"
+            )  # an endless sequence of empty blocks is refused
         self._decode(data if self._left is None else self._left + data)
 
     @property
@@ -170,7 +172,7 @@ class BodyReader:
         try:
             self._inflated(data)
         except zlib.error:
-            raise UndecodableError("is not in the content coding that it says") from None
+            raise UndecodableError("is not valid in its declared content coding") from None
 
     def _inflated(self, data: bytes) -> None:
         inflate, more = self._inflate, False
@@ -191,7 +193,7 @@ class BodyReader:
         """Continue with the next gzip member: there may be several (RFC 1952, section 2.2)."""
         self._members += 1
         if self._coding != "gzip" or self._members > _MAX_MEMBERS:
-            raise UndecodableError("goes on behind the end of its content coding")
+            raise UndecodableError("continues after the end of its content coding")
         return zlib.decompressobj(_GZIP)
 
 

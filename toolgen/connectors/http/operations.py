@@ -40,7 +40,7 @@ _ITSELF = AnswerPlace()
 
 
 class OperationState(StrEnum):
-    """State of an operation. UNCLEAR: its status does not say, or in a word that toolgen.yaml does not have."""
+    """State of an operation. UNCLEAR: its status has no state, or one that toolgen.yaml does not name."""
 
     RUNNING = "running"
     DONE = "done"
@@ -56,7 +56,7 @@ class OperationProgress(Struct, frozen=True, kw_only=True):
 
 
 class OperationRequest(Struct, frozen=True, kw_only=True):
-    """The request that may have begun an operation: its URL, the server of its description, and how credentials are called in queries."""
+    """Request that may have begun an operation: its URL, the server of its description, and the names of credentials in queries."""
 
     url: str
     server: str
@@ -93,7 +93,7 @@ def leads(poll: PollConfig, place: AnswerPlace, asked: OperationRequest, answer:
 
 
 def state_of(poll: PollConfig, answer: Success, *, first: bool = False) -> OperationState:
-    """State of the operation by an answer. The first one need not say it."""
+    """Return the state of the operation in an answer. The `first` answer need not contain it."""
     status = answer.delivery.status
     if not poll.state:
         return OperationState.RUNNING if first or status == _ACCEPTED else OperationState.DONE
@@ -133,7 +133,7 @@ def value_at(data: Json, path: tuple[str, ...]) -> Json:
 
 
 def word(value: Json) -> str:
-    """Return a state in the form for comparison: `Succeeded` is `succeeded`, true is `true`; "" for a value that is no word."""
+    """Return a state in the form for comparison: `Succeeded` is `succeeded`, true is `true`; "" for any other value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

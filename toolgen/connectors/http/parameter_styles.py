@@ -110,7 +110,7 @@ def _item(value: Json) -> str:
     item.
     """
     if value is None:
-        raise UnbindableError("a list holds null, for which there is no form outside of JSON: leave it out")
+        raise UnbindableError("a list contains null, which only JSON can express: leave it out")
     return scalar(value)
 
 
@@ -219,11 +219,11 @@ def cookie_pairs(parameter: HttpParameter, value: Json) -> list[str]:
 
     def plain(text: str) -> str:
         if _COOKIE_UNSAFE.search(text):
-            raise UnbindableError(f"the argument {parameter.argument!r} holds a character that a cookie cannot")
+            raise UnbindableError(f"the argument {parameter.argument!r} holds a character that a cookie cannot contain")
         return text
 
     if isinstance(value, Mapping) and parameter.explode and not all(map(_TOKEN.match, value)):
-        raise UnbindableError(f"the argument {parameter.argument!r} holds a name that is no cookie's")
+        raise UnbindableError(f"the argument {parameter.argument!r} has a name that a cookie cannot have")
     return _pairs(parameter.name, value, "form", parameter.explode, plain)
 
 
@@ -282,7 +282,7 @@ def _deep(name: str, value: Json, encode: Callable[[str], str], depth: int) -> l
             for index, item in enumerate(items)
         ]
         if not all(below):
-            raise UnbindableError("a list holds something empty, which a query cannot say")
+            raise UnbindableError("a list contains an empty value, which a query cannot express")
         return [pair for pairs in below for pair in pairs]
     return [f"{name}={encode(scalar(value))}"]
 

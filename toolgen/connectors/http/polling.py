@@ -158,7 +158,7 @@ class _Following:
         followed = _PolledOperation(url=url, first=first, latest=first, requests=first.delivery.attempts or 1)
         self._hear(followed, first)
         if state is OperationState.RUNNING and not url:
-            return self._broken(followed, "the status of the operation is where it may not be asked for")
+            return self._broken(followed, "the URL of its status may not be requested")
         try:
             return await self._follow(followed, state)
         except asyncio.CancelledError:
@@ -184,14 +184,14 @@ class _Following:
             case OperationState.FAILED:
                 return self._failed(followed)
             case _:
-                return self._broken(followed, "its status does not say how it stands")
+                return self._broken(followed, "its status has no known state")
 
     async def _look(self, followed: _PolledOperation) -> OperationState | Success | Failed:
         """Return the current state of the operation, or the outcome of the call."""
         asking = self._request("GET", followed.url)
         if (post := self._poll.post) is not None:
             if (body := status_body(post, followed.first)) is None:
-                return self._broken(followed, "the answer that began it does not say what its status is asked for with")
+                return self._broken(followed, "the answer that began it lacks a value for the status request")
             asking = with_body(asking, post, body)
         answer = await self._ask(followed, asking)
         if (
@@ -206,7 +206,7 @@ class _Following:
         for place in self._poll.url:
             if place.header and (url := leads(self._poll, place, self._asked, answer)) is not None:
                 if not url:
-                    return self._broken(followed, "the status of the operation went where it may not be asked for")
+                    return self._broken(followed, "its status moved to a URL that may not be requested")
                 followed.url = url
                 break
         state = state_of(self._poll, answer)
@@ -235,7 +235,7 @@ class _Following:
 
     async def _result(self, followed: _PolledOperation, url: str, ends: float | None = None) -> Success | Failed:
         """Read the result of a successful operation from its URL."""
-        why = "it is where it may not be asked for"
+        why = "its URL may not be requested"
         loop = asyncio.get_running_loop()
         for number in range(_MAX_MISSES if url else 0):
             if number:
@@ -247,14 +247,14 @@ class _Following:
             if isinstance(answer, Success):
                 if answer.delivery.status != 202:
                     return msgspec.structs.replace(answer, delivery=self._delivery(followed, answer.delivery))
-                why = "it is not there yet"
+                why = "it is not available yet"
                 continue
             why = answer.error.message
             if not (isinstance(answer, Refused) or transient(answer)):
                 break
         error = Error(
             code="upstream_error",
-            message=f"the operation ended well, but its result cannot be read: {why}",
+            message=f"the operation succeeded, but its result cannot be read: {why}",
             suggestion="do not begin it again; look for its result in another way",
         )
         return Failed(error=error, delivery=self._delivery(followed, Delivery()))
@@ -371,9 +371,7 @@ class _Following:
             found = (leads(self._poll, place, self._asked, answer) for answer in (followed.latest, followed.first))
             url = next((one for one in found if one), "")
         if not url:
-            _logger.warning(
-                "the operation of call %s cannot be called off: its URL may not be asked for", self._call.id
-            )
+            _logger.warning("the operation of call %s cannot be cancelled: its URL may not be requested", self._call.id)
             return
         task = asyncio.create_task(self._sent_off(url))
         ending.add(task)
@@ -382,7 +380,7 @@ class _Following:
 
     async def _sent_off(self, url: str) -> None:
         answer = await self._sent(self._request(self._poll.cancel, url))
-        said = "was told to end" if isinstance(answer, Success) else f"was not ended: {answer.error.code}"
+        said = "was cancelled" if isinstance(answer, Success) else f"could not be cancelled: {answer.error.code}"
         _logger.info("the operation of call %s %s", self._call.id, said)
 
 

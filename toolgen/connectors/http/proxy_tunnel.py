@@ -37,7 +37,7 @@ Reach: TypeAlias = Callable[[EgressProxy], Awaitable[Sequence[str]]]
 
 
 class Tunnel:
-    """Opens connections to one place through a proxy. Every failure is an `ProxyError`, whose text names neither the proxy nor a secret."""
+    """Opens connections to one place through a proxy. Every failure is a `ProxyError`, whose text names neither the proxy nor a secret."""
 
     def __init__(self, route: ProxyRoute, port: int, reach: Reach) -> None:
         self.proxy = route.proxy
@@ -178,7 +178,7 @@ class ConnectAnswer:
         self._size = 0
 
     def feed(self, data: bytes) -> bool:
-        """Return True once the tunnel is open. Raises `ProxyError` for every other answer, and for one with more behind it: data that
+        """Return True once the tunnel is open. Raises `ProxyError` for every other answer, and for one with more data after it: data that
         comes before a client has sent something is no part of a TLS or HTTP exchange."""
         self._pending += data
         self._size += len(data)
@@ -209,7 +209,7 @@ class ConnectAnswer:
 
 
 def _error(status: int) -> ProxyError:
-    """Return the failure of a tunnel that the proxy did not open. Where the proxy is, agents are not told."""
+    """Return the failure of a tunnel that the proxy did not open. Agents do not learn the address of the proxy."""
     if status in _UNACCEPTED:
         return ProxyError(f"the proxy does not accept the gateway's credentials ({status})")
     if status in _REFUSED:
@@ -220,7 +220,7 @@ def _error(status: int) -> ProxyError:
 
 
 class _AnswerReader(asyncio.Protocol):
-    """Connection to the proxy until its answer is whole."""
+    """Connection to the proxy until its answer is complete."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, answer: ConnectAnswer) -> None:
         self.done: asyncio.Future[None] = loop.create_future()
@@ -238,7 +238,7 @@ class _AnswerReader(asyncio.Protocol):
             self.done.set_exception(error)
 
     def check_silence(self) -> None:
-        """Raises `ProxyError` if the proxy has sent something after its answer."""
+        """Raise `ProxyError` if the proxy has sent data after its answer."""
         if self._more:
             raise ProxyError("the proxy sent data of its own in the tunnel")
 
@@ -246,7 +246,7 @@ class _AnswerReader(asyncio.Protocol):
         if not self.done.done():
             self.done.set_exception(ProxyError("the proxy closed the connection before it answered"))
         if not self.done.cancelled():
-            self.done.exception()  # nobody may be waiting any more
+            self.done.exception()  # there may be no waiter any more
 
 
 def authorities_of(proxy: EgressProxy | None) -> str:
@@ -286,7 +286,7 @@ def _credentials(proxy: EgressProxy) -> str:
 
 
 def _password(reference: str) -> str:
-    """Resolve a reference to a variable or a file: what would need a connection itself is no password of a proxy."""
+    """Resolve a reference to a variable or a file. Other references are refused, because they would need a connection themselves."""
     if not reference:
         return ""
     found = parse_reference(reference)

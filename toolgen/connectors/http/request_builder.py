@@ -60,18 +60,18 @@ _NAMELESS = frozenset({str, int, float, bool, type(None)})
 
 
 def free_names(binding: HttpBinding, arguments: JsonObject, schema: Schema) -> tuple[str, ...]:
-    """The names on the wire that are the arguments' own, and that no description has. `schema` is the tool's input schema.
+    """Return the names in a request that come from arguments and not from the description. `schema` is the tool's input schema.
 
-    Raises `UnbindableError` for one that some service could take for another name of the request, or for a change of its method.
+    Raises `UnbindableError` for a name that a service could confuse with another name of the request, or with a method override.
     """
     _check_described(binding, arguments, schema)
     if _NAMELESS.issuperset(map(type, arguments.values())):
-        return ()  # names come out of objects alone
+        return ()  # only objects bring names
     found = [*spreads(binding, arguments, schema)]
     if not found:
         return ()
     claims = [*owned(binding)]
-    offered: list[tuple[str, str]] = []  # by descriptions of objects, more than one of which may offer the same name
+    offered: list[tuple[str, str]] = []  # described members of objects; several objects may have the same member
     free: list[str] = []
     for spread in found:
         known = members(spread.schema, schema)
@@ -106,7 +106,9 @@ def _check(
 
 def _check_siblings(spread: Spread, value: Mapping[str, Json], known: Mapping[str, Schema], root: Schema) -> None:
     """Refuse members of one object that collide: a rule about the first would not hold for the second."""
-    seen = NameSet(known)  # sent or not: a service that reads them as one takes the first for the second
+    seen = NameSet(
+        known
+    )  # also those that are not sent: a service that equates the two names would read one as the other
     for name in value:
         if name not in known:
             if (other := seen.find(name)) is not None:
@@ -147,8 +149,8 @@ def _mixed(spread: Spread, name: str, other: str) -> UnbindableError:
 
 def _override(name: str, where: str) -> UnbindableError:
     return UnbindableError(
-        f"{where} {bounded(name, _SHOWN)!r}, by which some services take a request for one of another method",
-        suggestion="leave it out, and call the tool that does what is meant",
+        f"{where} {bounded(name, _SHOWN)!r}, which some services read as another method of the request",
+        suggestion="leave it out, and call the tool for the intended method",
     )
 
 
@@ -179,7 +181,7 @@ class HttpRequest(Unprinted, frozen=True, kw_only=True):
     headers: Headers
     body: bytes | None
     stream: StreamedBody | None = None
-    free_names: tuple[str, ...] = ()  # in query, path, cookies and body: those that the arguments brought themselves
+    free_names: tuple[str, ...] = ()  # names in the request that come from arguments and not from the description
 
 
 def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEMA) -> HttpRequest:
@@ -215,7 +217,7 @@ def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEM
                 raise UnbindableError(f"the tool has a parameter in {place!r}, which does not exist")
     target = base + _fill(path, filled, base)
     if question and fixed:
-        # What a path may hold can divide a query.
+        # Characters that are plain in a path can be delimiters in a query.
         query.insert(
             0, _filled(fixed, {name: percent(text, keep="%,") for name, text in filled.items()}, _QUERY_LITERAL)
         )
@@ -237,13 +239,13 @@ def bind(binding: HttpBinding, arguments: JsonObject, schema: Schema = _NO_SCHEM
 
 @lru_cache(maxsize=4096)
 def _base(server: str) -> str:
-    """The server's URL without a slash at its end; what it may hold was decided by configuration and the pinned description."""
+    """Return the server's URL without a slash at its end. Raises `UnbindableError` if it has no valid origin."""
     try:
         parts = urlsplit(server)
         origin = f"{parts.scheme}://{parts.netloc}"
     except ValueError:
         origin = ""
-    # `urlsplit` takes line breaks and tabs out, which would make one host of two lines.
+    # `urlsplit` removes line breaks and tabs, which would join two lines to one host.
     if not _ORIGIN.match(origin) or parts.query or parts.fragment or _CONTROLS.search(server):
         raise UnbindableError(
             "the tool's description names no server that can be called",
@@ -253,7 +255,9 @@ def _base(server: str) -> str:
 
 
 def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
-    """The path with its values in place. No value can add, remove or climb a segment (RFC 3986, sections 3.3 and 5.2.4)."""
+    """Return the path with its values. No value can add or remove a segment, or be a dot segment (RFC 3986, sections 3.3 and 5.2.4). Raises
+    `UnbindableError`.
+    """
     built = ""
     for plain, name in path_pieces(path):
         built += plain
@@ -263,7 +267,7 @@ def _fill(path: str, filled: Mapping[str, str], base: str) -> str:
             if not value:
                 raise UnbindableError("an empty path argument would change the route")
             built += value
-    for segment in f"{base}{built}".split("/")[3:]:  # behind the scheme and the host
+    for segment in f"{base}{built}".split("/")[3:]:  # after the scheme and the host
         if ("." in segment or "%" in segment) and _climbs(unquote(segment)):
             raise UnbindableError("a path argument is a dot segment, which would change the route")
     if not _SAFE_TARGET.match(built):
@@ -312,7 +316,7 @@ def _pieces(text: str, keep: str) -> tuple[tuple[str, str | None], ...]:
 
 def _path_value(parameter: HttpParameter, value: Json) -> str:
     text = template(parameter, value) if parameter.content_type is None else percent(_content(parameter, value))
-    # A server that decodes before it routes would see the dots, so they are refused however deep they are hidden.
+    # A server that decodes before it routes would see the dots, so they are refused also after several decodings.
     plain = text
     for _ in range(_DECODINGS if "." in text or "%" in text else 0):
         plain = unquote(plain)
@@ -334,7 +338,7 @@ def _query(parameter: HttpParameter, value: Json) -> list[str]:
     text = _content(parameter, value)
     if parameter.in_ == "query":
         return [f"{percent(parameter.name)}={percent(text)}"]
-    # The whole query string (3.2, section 4.12.1), where a form is encoded as it stands.
+    # The complete query string (3.2, section 4.12.1): a form is encoded already, any other content is encoded here.
     form = parameter.content_type.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded"
     if form and not isinstance(value, Mapping):
         raise UnbindableError(f"the argument {parameter.argument!r} must be an object")
@@ -349,7 +353,7 @@ def settable_header(name: str) -> bool:
 def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value: Json) -> None:
     name = parameter.name
     if not settable_header(name):
-        raise UnbindableError(f"the header {bounded(name, 80)!r} is not an argument's to set")
+        raise UnbindableError(f"the header {bounded(name, 80)!r} cannot be set by an argument")
     text = header_text(parameter, value) if parameter.content_type is None else _content(parameter, value)
     if not text and undefined(value):
         return
@@ -362,7 +366,9 @@ def _set_header(headers: list[tuple[str, str]], parameter: HttpParameter, value:
 
 
 def _cookies(parameter: HttpParameter, value: Json) -> list[str]:
-    """`style: form` percent-encodes; `style: cookie` (3.2) sends the value as it is, so it must already be a cookie value (RFC 6265)."""
+    """Return the pairs of a cookie parameter. `style: form` percent-encodes; `style: cookie` (3.2) sends the value unchanged, so it must be
+    a valid cookie value (RFC 6265). Raises `UnbindableError`.
+    """
     if not _TOKEN.match(parameter.name):
         raise UnbindableError(f"{bounded(parameter.name, 80)!r} is not a cookie name")
     if parameter.content_type is not None:

@@ -1,8 +1,7 @@
-"""Request template: the request of an HTTP tool with everything in place that its arguments do not change.
+"""Request template: the request of an HTTP tool with all parts that do not depend on its arguments.
 
-A template makes the request of ordinary calls, with plain values in path, query, headers and a form, and leaves all others to
-`request_builder.bind`.
-What it makes equals what `bind` makes.
+A template makes the requests of ordinary calls, with plain values in path, query, headers and a form, and leaves all others to
+`request_builder.bind`. Its requests are equal to those of `bind`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from toolgen.model.tool import HttpBinding, HttpBody, HttpParameter, HttpPart, T
 __all__ = ["HttpRequestTemplate", "http_request_template"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_~-]+\Z").match
-"""Values that are sent as they are, and that no server can take for anything else: no dot, no escape, no divider."""
+"""Values that are sent unchanged, and that no server can read as anything else: no dot, no escape, no delimiter."""
 _HEADER_TEXT = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z").match
 _FORM = "application/x-www-form-urlencoded"
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -64,7 +63,7 @@ class HttpRequestTemplate:
         self._form = None if binding.body is None else _form_fields(binding.body)
 
     def request(self, arguments: JsonObject) -> HttpRequest | None:
-        """Return the request of a call, or None if the general way has to make it. Raises `UnbindableError`, as `bind` does."""
+        """Return the request of a call, or None if `bind` has to make it. Raises `UnbindableError`, as `bind` does."""
         binding, values = self._binding, []
         for name in self._path:
             value = arguments.get(name)
@@ -105,7 +104,7 @@ class HttpRequestTemplate:
 
 
 def http_request_template(tool: Tool) -> HttpRequestTemplate | None:
-    """Return the template of a tool; None if its requests are made in the general way alone."""
+    """Return the template of a tool; None if only `bind` can make its requests."""
     binding = tool.binding
     if not isinstance(binding, HttpBinding) or binding.constants is not UNSET or "?" in binding.path:
         return None
@@ -130,7 +129,7 @@ def _is_json(body: HttpBody) -> bool:
 
 
 def _form_fields(body: HttpBody) -> tuple[tuple[str, str], ...] | None:
-    """Return the arguments of a flat form, each with its written name and `=`; None for any other body, or where a value is not written as
+    """Return the arguments of a flat form, each with its written name and `=`; None for any other body, or if a value is not written as
     plain text."""
     if body.media_type != _FORM or body.argument is not None or body.file or body.others is not None:
         return None
@@ -142,7 +141,7 @@ def _form_fields(body: HttpBody) -> tuple[tuple[str, str], ...] | None:
 
 
 def _is_plain(parameter: HttpParameter) -> bool:
-    """Return True for a parameter of which a plain value is sent as it is written, or that the general way takes when it is given."""
+    """Return True for a parameter whose plain value is sent unchanged, or for which `bind` makes the request if it is given."""
     if parameter.in_ == "path":
         return parameter.style == "simple" and parameter.content_type is None
     if parameter.in_ == "query":
@@ -152,7 +151,7 @@ def _is_plain(parameter: HttpParameter) -> bool:
 
 
 def _is_plain_header(parameter: HttpParameter) -> bool:
-    """Return True for a parameter that sets a header, to a text as it is written."""
+    """Return True for a parameter that sets a header to its text, unchanged."""
     plain = parameter.style == "simple" and parameter.content_type is None and not parameter.nested
     return parameter.in_ == "header" and plain and settable_header(parameter.name)
 
@@ -164,7 +163,7 @@ def _with_header(headers: Headers, name: str, text: str) -> Headers:
 
 
 def _pairs(fields: Sequence[tuple[str, str]], arguments: JsonObject, escape: Callable[[str], str]) -> list[str] | None:
-    """Return the pairs of a query or a form that arguments are given for; None if one is written in the general way."""
+    """Return the pairs of a query or a form that arguments are given for; None if one needs `bind`."""
     pairs = []
     for name, written in fields:
         if (value := arguments.get(name)) is None:

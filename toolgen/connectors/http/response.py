@@ -76,7 +76,7 @@ _NUMBER = re.compile(r"\s*(\d{1,15})(?:\.(\d{1,9})\d*)?\s*(?:[;,].*)?\Z", re.ASC
 _FIELD = re.compile(r"[;,\s](r|t|remaining|reset)\s*=\s*(\d{1,15})(?![\d.])", re.ASCII)
 _MAX_HEADER_LENGTH = 1_000
 _MAX_POLICIES = 8
-_EPOCH_S, _EPOCH_MS = 1e9, 1e12  # a larger number is no number of seconds to wait, but a time
+_EPOCH_S, _EPOCH_MS = 1e9, 1e12  # a larger number is a time since the epoch, not a number of seconds to wait
 _SUGGESTIONS: Mapping[int, str] = {
     400: "change the arguments as the answer says",
     401: "the credential configured for this source was not accepted; tell the operator of the gateway",
@@ -112,9 +112,9 @@ class HttpResponse(Unprinted, frozen=True, kw_only=True):
 
 
 def decode(answer: HttpResponse, scrubber: Scrubber) -> Json:
-    """JSON as JSON, text as text, anything else as `{"base64", "media_type"}`; None for an empty body. Raises `TooDeepError`.
+    """Return JSON as JSON, text as text, any other body as `{"base64", "media_type"}`, and None for an empty body. Raises `TooDeepError`.
 
-    Items that come one after the other are a list. A page is the text that its reader would see, unless the description says HTML.
+    Items in sequence become a list. A web page becomes its visible text, unless the description declares HTML.
     """
     return _decoded(answer, scrubber)[0]
 
@@ -183,9 +183,9 @@ def _charset(parameters: str) -> str:
 
 
 def _in_utf8(body: bytes, parameters: str) -> bytes:
-    """JSON in UTF-8: as it came, or out of the character set that its media type declares (RFC 8259 section 8.1 has UTF-8 alone).
+    """Return JSON in UTF-8: unchanged, or converted from the character set of its media type (RFC 8259 section 8.1 permits only UTF-8).
 
-    What reads as UTF-8 is UTF-8, whatever its media type says.
+    A body that is valid UTF-8 counts as UTF-8, even if its media type declares another character set.
     """
     charset = _charset(parameters)
     if charset.startswith("utf"):
@@ -198,7 +198,7 @@ def _in_utf8(body: bytes, parameters: str) -> bytes:
 
 
 async def decoded_in_turns(content_type: str, body: bytes) -> Json | msgspec.UnsetType:
-    """The value of a long body that is JSON, decoded with turns of the event loop for others; unset for any other body."""
+    """Return the value of a long JSON body, decoded in steps so that other tasks of the event loop continue; unset for any other body."""
     media_type = content_type.partition(";")[0].strip().lower()
     if len(body) <= PART or not (_JSON.match(media_type) or not media_type):
         return msgspec.UNSET
@@ -233,7 +233,7 @@ def _unescaped(value: Json) -> str | None:
         return None
     if "\\" not in text:
         return text
-    text = text.replace("\\\\", _BACKSLASH)  # the encoder leaves no control character as it is
+    text = text.replace("\\\\", _BACKSLASH)  # the encoder escapes every control character, so this one is free
     if "\\u" in text:
         return None
     for escape, character in _ESCAPES.items():
@@ -278,7 +278,7 @@ def _scrubbed(value: Json, scrubber: Scrubber, clean: Callable[[str], str]) -> J
 
 
 def retry_after(value: str, now: float) -> float | None:
-    """Seconds to wait, from RFC 9110 section 10.2.3's number or date; `now` is seconds since the epoch."""
+    """Return the seconds to wait, from a number or a date (RFC 9110 section 10.2.3), or None; `now` is in seconds since the epoch."""
     if value.isascii() and value.isdigit():
         return float(min(int(value[:9]), 86_400))
     try:

@@ -16,9 +16,9 @@ from toolgen.model.prompt_injection import visible
 __all__ = ["PortionScrubber", "Scrubber", "scrubber_of"]
 
 _MIN_SUBSTRING_LENGTH = 6
-_ROUNDS = 3  # of encodings inside of each other
+_ROUNDS = 3  # maximum number of nested encodings that are decoded
 _UNICODE = re.compile(r"\\+(?:u\{?0{0,4}([0-9a-fA-F]{2,5})\}?|x([0-9a-fA-F]{2}))")
-_ENCODED = re.compile(r"[%&\\\n\r]")  # what every form begins with that `_decoded` undoes
+_ENCODED = re.compile(r"[%&\\\n\r]")  # first characters of the escapes that `_decoded` decodes
 _BREAKS = ("\n", "\r", "\\n", "\\r")
 _BREAK = re.compile(r"\\+[rn]")
 _WORD = re.compile(r"\S+")
@@ -27,7 +27,7 @@ _MASK = MASK.encode()
 
 @lru_cache(maxsize=256)
 def scrubber_of(secrets: tuple[str, ...]) -> Scrubber:
-    """The scrubber of these secrets, which are the same for most calls of a source."""
+    """Return the scrubber of these secrets. It is cached, because most calls of a source have the same secrets."""
     return Scrubber(secrets)
 
 
@@ -63,8 +63,9 @@ def _in_base64(raw: bytes) -> Iterator[str]:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """The text with its escapes undone (percent, entities of HTML, `\\u006b`), and again while that is another text; and each of
-    these without the breaks of its lines, as MIME wraps base64 (RFC 2045, section 6.8)."""
+    """Yield the text with its escapes decoded (percent, HTML entities, `\\u006b`), repeatedly while that changes it; and each of these
+    texts without line breaks, because MIME wraps base64 (RFC 2045, section 6.8).
+    """
     yield from _joined(text)
     for _ in range(_ROUNDS):
         before = text
@@ -137,12 +138,12 @@ class Scrubber:
             cleaned = self._pattern.sub(MASK, cleaned)
         if any(map(self._holds, _decoded(cleaned))):
             cleaned = _WORD.sub(lambda word: MASK if any(map(self._holds, _decoded(word[0]))) else word[0], cleaned)
-            if any(map(self._holds, _decoded(cleaned))):  # it goes over several words
+            if any(map(self._holds, _decoded(cleaned))):  # the secret extends over several words
                 return MASK
         return cleaned
 
     def cut(self, text: str) -> str:
-        """A text that ends in the middle, without the beginning of a secret at its end."""
+        """Return a truncated text without the beginning of a secret at its end."""
         end = text[-max(map(len, self._long), default=0) :].lower()
         for secret in self._long:
             for length in range(min(len(secret) - 1, len(end)), _MIN_SUBSTRING_LENGTH - 1, -1):
@@ -151,7 +152,7 @@ class Scrubber:
         return text
 
     def raw(self, body: bytes) -> bytes:
-        """Bytes without them."""
+        """Return the bytes without secrets."""
         return self.portions().feed(body, last=True)
 
     def portions(self) -> PortionScrubber:
@@ -160,7 +161,7 @@ class Scrubber:
 
 
 class PortionScrubber:
-    """Bytes without `forms` (in lower case, the longest first), whichever portions they come in."""
+    """Scrubber of `forms` (in lower case, the longest first) from bytes that arrive in any portions."""
 
     __slots__ = ("_forms", "_held", "_longest", "_pattern")
 
@@ -174,11 +175,11 @@ class PortionScrubber:
         return "PortionScrubber(***)"
 
     def feed(self, data: bytes, *, last: bool = False) -> bytes:
-        """The bytes of which it is certain now that they belong to no form: all with the `last` portion."""
+        """Return the bytes that are now known to belong to no form, and the mask for each form; with the `last` portion, all bytes."""
         if not self._forms:
             return data
         data = self._held + data
-        # A form that begins before `end` is here whole, and whatever longer one begins at the same place.
+        # Every form that begins before `end` is complete, also the longest one that begins there.
         end = len(data) if last else max(0, len(data) - self._longest + 1)
         self._held = b""
         lower = data.lower()

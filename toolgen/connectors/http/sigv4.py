@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 over a finished request, as AWS's "Create a signed AWS API request" describes it."""
+"""AWS Signature Version 4 of a complete request, as AWS's "Create a signed AWS API request" describes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAFE = "-_.~"
 
 
 class AwsKey(Unprinted, frozen=True, kw_only=True):
-    """An AWS access key, resolved, and what it is used for. `session_token` is "" for a key that lives for long."""
+    """Resolved AWS access key, with its region and service. `session_token` is "" for a long-term key."""
 
     access_key_id: str
     secret_access_key: str
@@ -32,7 +32,7 @@ class AwsKey(Unprinted, frozen=True, kw_only=True):
 
 
 def sign_aws(request: HttpRequest, key: AwsKey, now: float) -> HttpRequest:
-    """The request with its signature. Nothing may be added to it afterwards. `now` is seconds since the epoch."""
+    """Return the request with its signature. It must not be changed afterwards. `now` is in seconds since the epoch."""
     time = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     body = hashlib.sha256(request.body or b"").hexdigest() if request.stream is None else request.stream.sha256
     added = [("X-Amz-Date", time)]
@@ -56,7 +56,7 @@ def sign_aws(request: HttpRequest, key: AwsKey, now: float) -> HttpRequest:
 
 
 def _headers(url: str, headers: tuple[tuple[str, str], ...]) -> tuple[str, str]:
-    """The names that are signed, and their canonical lines: the host, the body's type, and everything AWS reads (`x-amz-*`).
+    """Return the names of the signed headers, and their canonical lines: the host, the body's type, and the headers of AWS (`x-amz-*`).
 
     The rest is left out, for a proxy on the way may change it.
     """
@@ -70,7 +70,7 @@ def _headers(url: str, headers: tuple[tuple[str, str], ...]) -> tuple[str, str]:
 
 
 def _host(url: str) -> str:
-    """The Host header as the client sends it: without the port that the scheme has anyway."""
+    """Return the Host header as the client sends it: without the default port of the scheme."""
     parts = urlsplit(url)
     host = parts.netloc.lower()
     usual = {"http": ":80", "https": ":443"}[parts.scheme.lower()]
@@ -78,7 +78,7 @@ def _host(url: str) -> str:
 
 
 def _path(path: str, service: str) -> str:
-    """S3 signs the path as it is sent; every other service normalises it, and encodes what is encoded once more."""
+    """Return the canonical path. S3 signs the path as it is sent; every other service normalises it, and encodes it once more."""
     if not path:
         return "/"
     if service == "s3":
@@ -94,7 +94,7 @@ def _path(path: str, service: str) -> str:
 
 
 def _query(query: str) -> str:
-    """Every parameter, sorted by its name and then by its value, in one encoding."""
+    """Return all parameters, sorted by name and then by value, in one encoding."""
     pairs = [pair.partition("=") for pair in query.split("&") if pair]
     encoded = [(_encoded(name), _encoded(value)) for name, _, value in pairs]
     return "&".join(f"{name}={value}" for name, value in sorted(encoded))

@@ -1,4 +1,4 @@
-"""Executor over HTTP for a source, with what stands in front of it for failures."""
+"""Executor over HTTP for a source, and the handling of failures around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of an operation, where it is had by a POST: what is sent."""
+"""Status requests of an operation that are POSTs: their body and headers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BODY = "body"
 
 
 def status_body(post: StatusPost, first: Success) -> JsonObject | None:
-    """The body that a status is asked for with; None where the answer that began the operation lacks something of it."""
+    """Return the body of a status request; None if the answer that began the operation lacks one of its values."""
     body: dict[str, Json] = {}
     for name, value in post.body:
         found: Json = value_at(first.data, value) if isinstance(value, tuple) else value
@@ -29,7 +29,9 @@ def status_body(post: StatusPost, first: Success) -> JsonObject | None:
 
 
 def with_body(asking: Call, post: StatusPost, body: JsonObject) -> Call:
-    """A question about an operation with a body and its headers. It changes nothing: who wrote `post:` says so."""
+    """Return the call of a status request with a body and the headers of `post:`. It counts as a read, because
+    the author of `post:` declares that.
+    """
     binding = asking.tool.binding
     if not isinstance(binding, HttpBinding):
         return asking

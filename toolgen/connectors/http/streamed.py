@@ -1,6 +1,6 @@
-"""Answers that come piece by piece: Server-Sent Events, and JSON that is one value a line. Their caller is told the pieces as they come.
+"""Streamed answers: Server-Sent Events, and JSON with one value per line. Callers receive the pieces as they arrive.
 
-The answer itself is what it would be without: what came in all, decoded when it is whole.
+The answer of the call is the same as without streaming: the complete body, decoded at its end.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["EVENT_ENDING", "MAX_EVENT_ENDING_LENGTH", "MAX_PIECES", "MAX_PIECE_S
 EVENT_ENDING = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 MAX_EVENT_ENDING_LENGTH = 4
 MAX_PIECES = 1_000
-"""How many pieces of one answer are told; those behind them are counted, and stand in the answer."""
+"""Maximum number of pieces of one answer that are forwarded; further pieces are counted, and are only in the answer."""
 MAX_PIECE_SIZE = 65_536
-"""Bytes of one piece; a longer one is counted alone."""
+"""Maximum bytes of one piece; a longer piece is only counted."""
 
 _EVENTS = "text/event-stream"
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
@@ -30,7 +30,7 @@ _LINE_ENDING = re.compile(rb"\n")
 
 
 def events(body: bytes) -> list[bytes]:
-    """The data of each event (WHATWG HTML, section 9.2.6); their names and ids say nothing here."""
+    """Return the data of each event (WHATWG HTML, section 9.2.6); names and ids are ignored."""
     found: list[bytes] = []
     lines: list[bytes] = []
     for line in [*body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"), b""]:
@@ -43,17 +43,19 @@ def events(body: bytes) -> list[bytes]:
 
 
 class Pieces:
-    """Hears one body, and tells `line` its pieces and how many there were: JSON as JSON, text as text, scrubbed of what was sent."""
+    """Listener of one body that forwards its pieces and their number to `line`: JSON as JSON, text as text, without the secrets that were
+    sent.
+    """
 
     def __init__(self, line: ClientChannel, scrubber: Scrubber) -> None:
         self._line = line
         self._scrubber = scrubber
         self._count = 0
         self._ending = EVENT_ENDING
-        self._skips = False  # the rest of a piece that is too long
+        self._skips = False  # True while the rest of a too long piece is skipped
 
     def wants(self, headers: Mapping[str, str]) -> bool:
-        """Bodies of these media types alone, which have pieces."""
+        """Return True for a body of a media type with pieces."""
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != _EVENTS and kind not in _LINES:
             return False
@@ -63,19 +65,19 @@ class Pieces:
         return True
 
     def enough(self, data: bytes) -> bool:
-        """Never: the answer is whole where it ends."""
+        """Forward the pieces that end in these bytes. Returns False, because only the end of the body completes the answer."""
         before = self._count
         for piece in self._pieces(data):
             self._count += 1
             if self._count <= MAX_PIECES and len(piece) <= MAX_PIECE_SIZE:
-                with suppress(TooDeepError):  # the whole answer says what is wrong with it
+                with suppress(TooDeepError):  # the fault is reported with the complete answer
                     self._line.partial(self._read(piece))
         if self._count > before:
             self._line.progress(self._count, None, "")
         return False
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
-        """The pieces that end in these bytes; of one that is too long nothing but an empty one."""
+        """Yield the pieces that end in these bytes. A too long piece is not yielded, only counted."""
         looked = max(0, len(self._held) - MAX_EVENT_ENDING_LENGTH)
         self._held += data
         start = 0

@@ -1,4 +1,4 @@
-"""HTTP/1.1 client over httpcore for an answer that is read for as long as it goes on, such as an event stream.
+"""HTTP/1.1 client over httpcore for an answer that is read for as long as it lasts, such as an event stream.
 
 It connects to one checked address, or through the policy's proxy; it follows no redirects and
 decodes nothing. A request that is cancelled closes its connection.
@@ -88,7 +88,7 @@ async def _told(response: httpcore.Response) -> AsyncIterator[bytes]:
 
 
 class _OneAddress(httpcore.AsyncNetworkBackend):
-    """Connects to one address, whatever the name is; TLS asks for the certificate of the name in the URL."""
+    """Network backend that connects to one address for any name; TLS checks the certificate by the name in the URL."""
 
     def __init__(self, address: str, tunnel: Tunnel | None) -> None:
         self._address = address

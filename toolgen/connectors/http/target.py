@@ -10,7 +10,7 @@ from msgspec import Struct
 
 __all__ = ["Target"]
 
-# Path and query hold what no parser changes (WHATWG URL, section 1.3): nothing that it would percent-encode, and no backslash.
+# Path and query contain only characters that no parser changes (WHATWG URL, section 1.3): none that it would percent-encode, no backslash.
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z]+)://(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s\[\]/?#@:\\%]+)(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[!$&'()*+,./0-9:;=@A-Z\[\]^_a-z|~%-]*)?(?:\?(?P<query>[!$&()*+,./0-9:;=?@A-Z\[\]^_a-z`{|}~%\\-]*))?\Z"
@@ -26,7 +26,7 @@ _MAX_PORT = 65_535
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """Destination of a URL. `literal` says that the host is an address."""
+    """Destination of a URL. `literal` is True if the host is an address."""
 
     scheme: str
     host: str
@@ -37,8 +37,8 @@ class Target(Struct, frozen=True, kw_only=True):
     def of(url: str) -> Target:
         """Return the destination. Raises `ValueError` for a URL that is not http(s), has a user, or is not sent as it is written.
 
-        An address is four decimal numbers, or IPv6 in brackets. Any other host that ends in a number is refused, because some read
-        an address in it.
+        An address is four decimal numbers, or IPv6 in brackets. Any other host that ends in a number is refused, because some
+        parsers read it as an address.
         """
         plain = _PLAIN.match(url)
         return _read(url) if plain is None else _origin(plain[1])

@@ -49,12 +49,12 @@ def client_certificate(certificate: str, key: str, authorities: str) -> ClientCe
         chain = load_pem_x509_certificates(certificate.encode())
     except (ValueError, UnsupportedAlgorithm):
         raise SecretError(
-            "the client certificate is no PEM certificate", suggestion="name its file as ${file:/path}"
+            "the client certificate is not a PEM certificate", suggestion="name its file as ${file:/path}"
         ) from None
     try:
         private = load_pem_private_key(key.encode(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise SecretError("the key of the client certificate is no PEM key without a password") from None
+        raise SecretError("the key of the client certificate is not a PEM key without a password") from None
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if chain[0].public_key().public_bytes(*form) != private.public_key().public_bytes(*form):
         raise SecretError("the client certificate and its key do not belong together", suggestion="replace both")
@@ -62,7 +62,7 @@ def client_certificate(certificate: str, key: str, authorities: str) -> ClientCe
         try:
             load_pem_x509_certificates(authorities.encode())
         except (ValueError, UnsupportedAlgorithm):
-            raise SecretError("the authorities beside a client certificate are no PEM certificates") from None
+            raise SecretError("the authorities beside a client certificate are not PEM certificates") from None
     identity = f"{key.strip()}\n{certificate.strip()}\n".encode()
     digest = hashlib.sha256(b"\0".join([identity, authorities.encode()])).hexdigest()
     return ClientCertificate(digest=digest, identity=identity, authorities=authorities.encode())
@@ -92,7 +92,7 @@ def tls_context(
             file.flush()
             context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
     else:
-        with tempfile.NamedTemporaryFile() as file:  # for its owner alone, and gone at once
+        with tempfile.NamedTemporaryFile() as file:  # readable only by its owner, and deleted at once
             file.write(certificate.identity)
             file.flush()
             context.load_cert_chain(file.name)

@@ -1,4 +1,4 @@
-"""Headers that count a list of which an answer is a part: `X-Total-Count: 260`, `Content-Range: items 0-29/260`."""
+"""Headers with the size of a list of which an answer is a part: `X-Total-Count: 260`, `Content-Range: items 0-29/260`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TOTALS: Final = frozenset(
         "content-range",
     }
 )
-"""Their names; of an answer that has none of them there is nothing to read."""
+"""Names of these headers. Other headers are not read."""
 _MAX_DIGITS: Final = 15
 
 
 def total_in(headers: Mapping[str, str]) -> int | None:
-    """The total that one of the headers says; None where none says a number. A range of bytes is no list (RFC 9110, section 14.4)."""
+    """Return the total in one of the headers; None if none has a number. A range of bytes is not a list (RFC 9110, section 14.4)."""
     for name in TOTALS:
         text = headers.get(name, "").strip()
         if name == "content-range":

@@ -208,15 +208,16 @@ def suspicion(text: str) -> str:
 
 
 def help_url(raw: Mapping[str, Any]) -> str:
-    """URL of the documentation of an operation (its `externalDocs`), or "" for what is no plain web address: agents are told to look
-    there."""
+    """Return the URL of an operation's documentation (`externalDocs`), or "" if it is not a plain web address, because agents are told to
+    read it.
+    """
     written = raw.get("externalDocs")
     url = written.get("url") if isinstance(written, dict) else None
     return url if isinstance(url, str) and len(url) <= _MAX_URL_LENGTH and _WEB_ADDRESS.fullmatch(url) else ""
 
 
 def title(operation: Operation) -> str:
-    """A few words for a person: the summary, or those that name the tool. An identifier in another script is told as it is."""
+    """Return a short title for a person: the summary, or the words of the tool's name. A non-ASCII identifier is used unchanged."""
     own = operation.identifier or operation.path
     foreign = "" if own.isascii() else flatten(operation.identifier or f"{operation.method} {own}", 80)
     if text := flatten(operation.summary, 100).rstrip(".。"):
@@ -233,7 +234,7 @@ def title(operation: Operation) -> str:
     return " ".join(found[0]).capitalize()
 
 
-# First sentences that say who may, or what to mind, and not what the operation does.
+# First sentences about permissions or warnings, which do not describe the operation.
 _PREAMBLE = re.compile(
     r"(?:any(?:one| user)|users? |you (?:can|may|must|need)|note\b|warning\b|important\b|caution\b|deprecated\b|by default|if |when |"
     r"to use this|this (?:endpoint|api|method|operation|resource) (?:is|requires|supports|works|only|will))",
@@ -245,8 +246,10 @@ _SAYS_DEPRECATED = re.compile(r"(?:\A|[.!]\s+)deprecated\b|\bthis \w+ (?:is|has 
 
 
 def describe(operation: Operation, filled: str = "") -> str:
-    """The summary as a sentence, then the description; made up from method, path and parameters when there is neither. `filled` is a
-    header that the gateway fills in."""
+    """Return the summary as a sentence and then the description, or a text about method, path and parameters if there is neither.
+
+    `filled` is a header that the gateway fills in.
+    """
     summary = flatten(operation.summary, MAX_LENGTH)
     more = _purpose(operation.description)
     first = _first_sentence(more)
@@ -260,16 +263,15 @@ def describe(operation: Operation, filled: str = "") -> str:
         parts.append(f"{title(operation)} ({operation.method} {operation.path}).")
         if needs:
             parts.append(f"Needs {', '.join(needs)}.")
-    if operation.deprecated and not _SAYS_DEPRECATED.search(
-        " ".join(parts)
-    ):  # behind what the tool does, which is looked for in the first sentence
+    # "Deprecated." is put after the first sentence, because searches look for the action of the tool in that sentence.
+    if operation.deprecated and not _SAYS_DEPRECATED.search(" ".join(parts)):
         first = _first_sentence(parts[0])
         parts[0] = f"{first.rstrip()} Deprecated.{f' {rest}' if (rest := parts[0][len(first) :].strip()) else ''}"
     return cut(" ".join(parts), MAX_LENGTH)
 
 
 def with_hint(description: str, hint: str) -> str:
-    """A description with a sentence about the operations beside it, which stands near the beginning of a long one."""
+    """Return a description with a sentence about sibling operations, which is inserted near the beginning of a long one."""
     if not hint:
         return description
     if len(description) + len(hint) < MAX_DESCRIPTION_LENGTH:
@@ -279,7 +281,7 @@ def with_hint(description: str, hint: str) -> str:
 
 
 def _purpose(text: str) -> str:
-    """An operation's description without what only the gateway has to do with."""
+    """Return an operation's description without sentences about topics that the gateway handles."""
     text = text[:_MAX_READ_LENGTH]
     read = _ANSWER_FORM.sub("", text) if "/" in text else text
     read = _FIELDS.sub("", read) if "|" in read else read
@@ -292,7 +294,7 @@ def _says(longer: str, shorter: str) -> bool:
     if not shorter:
         return False
     stems, lower = _stems(shorter), longer.lower()
-    # A stem is the beginning of its word, so one that the text does not hold is no word's: most texts end here.
+    # A stem is the beginning of its word, so a text without the stem has no such word: most texts end here.
     return all(one in lower for one in stems) and stems <= _stems(longer)
 
 
@@ -325,7 +327,7 @@ def _sentence(text: str) -> str:
 
 
 def with_own_words(name: str, schema: Any) -> Any:
-    """The schema of a property, without words that say no more than its name."""
+    """Return the schema of a property with its description as `brief` returns it, and without one that only repeats the name."""
     text = schema.get("description") if isinstance(schema, dict) else None
     if not isinstance(text, str) or (shorter := brief(text, len(text), name)) == text:
         return schema

@@ -166,7 +166,7 @@ async def test_a_secret_that_was_rotated_is_read_for_the_next_token(service: Ser
         (Answered(307, b"", {"Location": "/again"}), "redirects"),
         (Answered(200, b"<html>sign in</html>", {"Content-Type": "text/html"}), "not JSON"),
         (Answered(200, b"[" * 100_000, {}), "not JSON"),
-        (Answered(200, b'["canary"]', {}), "no JSON object"),
+        (Answered(200, b'["canary"]', {}), "not a JSON object"),
         (Answered(200, itertools.repeat(b"{" * 65536), {}), "larger than"),
         (Answered(200, b"x", {"Content-Encoding": "gzip"}), "compressed"),
         (token("canary\r\nX-Admin: 1"), "access_token"),
@@ -178,8 +178,8 @@ async def test_a_secret_that_was_rotated_is_read_for_the_next_token(service: Ser
         (Answered.json(200, error="invalid_client", error_description="canary"), "client's credentials"),
         (Answered.json(200, ok=False, error="canary_code"), r"answered 200 \(|answered 200$"),
         (in_form(b"error=invalid_client&error_description=canary"), "client's credentials"),
-        (in_form(b"access_token=a&access_token=canary&token_type=bearer"), "says something twice"),
-        (in_form(b'{"access_token":"canary","token_type":"bearer"}'), "not the form"),
+        (in_form(b"access_token=a&access_token=canary&token_type=bearer"), "has a field twice"),
+        (in_form(b'{"access_token":"canary","token_type":"bearer"}'), "not a valid form"),
         (in_form(b"access_token=canary%0d%0aX-Admin:1&token_type=bearer"), "access_token"),
         (Answered(200, b"access_token=canary&token_type=bearer", {"Content-Type": "text/plain"}), "not JSON"),
         (token("canary", expires_in="soon"), "expires_in"),
@@ -368,7 +368,7 @@ async def test_a_refresh_token_that_cannot_be_written_is_used_for_as_long_as_the
     assert await held.fetch() == "access-1"
     held.clock.advance(3600)
     assert await held.fetch() == "access-2"
-    assert "in memory alone" in caplog.text
+    assert "only in memory" in caplog.text
     assert "canary" not in caplog.text
 
 

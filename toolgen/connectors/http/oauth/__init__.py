@@ -1,1 +1,1 @@
-"""OAuth 2.0 tokens for upstream systems: asked for, kept, refreshed ahead of time and exchanged."""
+"""OAuth 2.0 tokens for upstream systems: requested, stored, refreshed before they expire, and exchanged."""

@@ -1,5 +1,5 @@
 """OAuth client for accounts of people: authorization code with PKCE, refresh, revocation and device authorization
-(RFC 6749 sections 4.1 and 6, RFC 7636, RFC 7009, RFC 8628, RFC 8707, RFC 9207), which refuses what RFC 9700 says must be refused.
+(RFC 6749 sections 4.1 and 6, RFC 7636, RFC 7009, RFC 8628, RFC 8707, RFC 9207), with the refusals that RFC 9700 requires.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RejectedGrantError(OutboundError):
 
 
 class TokenSet(Unprinted, frozen=True, kw_only=True):
-    """Tokens of an account. `seconds` is the lifetime of the access token, 0 if the server says none."""
+    """Tokens of an account. `seconds` is the lifetime of the access token, 0 if the server states none."""
 
     access_token: str
     refresh_token: str
@@ -72,7 +72,7 @@ class DeviceAuthorization(Unprinted, frozen=True, kw_only=True):
 
 
 class AccountClient:
-    """Client of one source at its authorization server. Every request is put to the egress rules of the policy."""
+    """Client of one source at its authorization server. The egress rules of the policy decide about every request."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class AccountClient:
             raise OutboundError("the authorization server was changed meanwhile")
         if issuer is None:
             if server.says_issuer:
-                raise OutboundError("the answer does not say who gives it (iss), and this server always does")
+                raise OutboundError("the answer does not name its issuer (iss), which this server always sends")
         elif issuer != server.issuer and (server.discovered or _origin(issuer) != server.issuer):
             raise OutboundError("the answer came from another authorization server (iss)")
 
@@ -205,7 +205,7 @@ class AccountClient:
         return reply
 
     def _read(self, reply: OutboundResponse) -> TokenSet:
-        """Return the tokens of an answer. Nothing that the server chose is in an error."""
+        """Return the tokens of an answer. Errors contain no text of the server."""
         answer = dict(members_of(reply))
         inner = answer.get(self.provider.token_at) if self.provider.token_at else None
         if isinstance(inner, Mapping):

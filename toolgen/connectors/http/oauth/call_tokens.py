@@ -1,4 +1,4 @@
-"""The token of a call: whose it is, and which endpoint may be asked for it."""
+"""Token of a call: the principal that it is for, and the endpoint that may be asked for it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class NoTokenError(ToolgenError):
-    """The caller came without a token that could be exchanged."""
+    """Caller without a token that can be exchanged."""
 
     code: ErrorCode = "forbidden"
 
 
 class Renewal(Unprinted, frozen=True, kw_only=True):
-    """A token that was sent and that its grant can replace, if the system does not accept it."""
+    """Token that was sent and that its OAuth client can replace, if the system does not accept it."""
 
     grant: OAuthClient
     who: str
@@ -41,7 +41,7 @@ class Renewal(Unprinted, frozen=True, kw_only=True):
 
 
 class CallTokens:
-    """The tokens of one source, by scheme and by the origin that is called. Without `grants` none can be asked for."""
+    """Tokens of one source, by scheme and by the called origin. Without `grants` no token can be requested."""
 
     def __init__(self, schemes: Mapping[str, SecurityScheme], grants: OAuthClients | None) -> None:
         self._schemes = schemes
@@ -49,7 +49,9 @@ class CallTokens:
         self._bound: dict[tuple[str, str], OAuthClient] = {}
 
     async def renewal(self, name: str, form: OAuth, url: str, principal: Principal | None) -> Renewal:
-        """The token for a request to a URL, as the scheme `name` says it is had. Raises `SecretError` and `NoTokenError`."""
+        """Return the token for a request to a URL, obtained as the credentials `form` of the scheme `name` say. Raises `SecretError` and
+        `NoTokenError`.
+        """
         grant = self._grant(name, form, url)
         who, subject = "", None
         if form.grant == "token_exchange":
@@ -62,15 +64,15 @@ class CallTokens:
         found = self._bound.get((name, origin))
         if found is None:
             if self._grants is None:
-                raise SecretError(f"a token for {name} is asked for when a call is made, and this is none")
+                raise SecretError(f"a token for {name} is only requested for a call, and this is not a call")
             endpoint = form.token_url or self._described(name, origin, self._grants)
             found = self._bound[name, origin] = self._grants.grant(form, endpoint)
         return found
 
     def _described(self, name: str, origin: str, grants: OAuthClients) -> str:
-        """The description's token endpoint, where it may say: at the server itself, or where the policy lists it.
+        """Return the token endpoint of the description, if it is at the API's own origin or at a host that the policy lists.
 
-        A description is somebody else's text, and a server it names would be sent the client's secret.
+        A description may come from a third party, and the client's secret would be sent to the server that it names. Raises `SecretError`.
         """
         written = self._schemes[name].token_url
         if not written:
@@ -87,12 +89,14 @@ class CallTokens:
                 here.port or {"https": 443, "http": 80}[here.scheme],
             )
         except (ValueError, KeyError):
-            raise SecretError(f"the token endpoint that the description names for {name} is no http(s) URL") from None
+            raise SecretError(
+                f"the token endpoint that the description names for {name} is not an http(s) URL"
+            ) from None
         near = to.hostname in _LOOPBACK and here.hostname in _LOOPBACK
         if same or near or (to.hostname and self._listed(to.hostname, port, grants)):
             return endpoint
         raise SecretError(
-            f"the description names a token endpoint for {name} at {bounded(to.hostname or '', 100)}, which is not where the API is",
+            f"the description names a token endpoint for {name} at {bounded(to.hostname or '', 100)}, which is not the host of the API",
             suggestion="if it is the right one, set token_url: beside the client's credentials",
         )
 
@@ -102,19 +106,21 @@ class CallTokens:
 
 
 def _subject(principal: Principal | None) -> tuple[str, Secret]:
-    """Whom a call is made as, and the token that says so: the caller's own, or that of the user it acts for, and no other in its place."""
+    """Return the identity of a call and its token: that of the user on whose behalf the caller acts, or else the caller's own. There is no
+    fallback from the first to the second. Raises `NoTokenError`.
+    """
     party = principal
     while party is not None and party.on_behalf_of is not None:
         party = party.on_behalf_of
     if party is not None and party.token is None and party.proof is not None and party.proof.issuer:
-        # It may have ended since; and an attacker who reads what is kept of calls that wait could act as their callers.
+        # The token may have expired since, and an attacker who reads the stored calls that wait could act as their callers.
         raise NoTokenError(
-            "this tool acts upstream by its caller's own token, which is not kept while a call waits for a person; nothing was sent",
+            "this tool needs its caller's own token, which is not stored while a call waits for a person; nothing was sent",
             suggestion="the author of the policy can allow it without approval, or give its callers a credential of the system's own",
         )
     if principal is None or party is None or party.token is None:
         raise NoTokenError(
-            "this tool acts upstream as the user it is called for, who came without a token of an identity provider",
+            "this tool acts as the user it is called for, whose call has no token of an identity provider",
             suggestion="call with a token of an issuer of the policy, not with an API key",
         )
     return "\0".join(parties(principal)), party.token

@@ -1,4 +1,6 @@
-"""Refresh tokens that a service gave out in place of the configured one: kept on disk, sealed, so that a restart does not lose them."""
+"""Storage of refresh tokens that a service issued in place of the configured one: encrypted on disk, so that a restart does not lose
+them.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +35,21 @@ log = logging.getLogger("toolgen.secrets")
 
 
 class Rotation:
-    """The refresh tokens of one folder. Each file is sealed (AES-256-GCM) under a key made of the refresh token that is configured, so a
-    copy of the folder is worth nothing without it; and another configured token is another file, so an operator's new one always counts.
+    """Refresh tokens of one folder. Each file is encrypted (AES-256-GCM) with a key derived from the configured refresh token, so a copy
+    of the folder is useless without that token. Another configured token has another file, so an operator's new token always counts.
 
-    A service that rotates takes a token that is used twice for a stolen one. So a file is locked for the length of a refresh, and who had
+    A service that rotates tokens treats a token that is used twice as stolen. So a file is locked during a refresh, and a process that had
     to wait reads it again.
     """
 
     def __init__(self, folder: Path | None, source: str = "") -> None:
         self._folder = folder
         self._source = source
-        self._kept: dict[str, str] = {}  # where there is no folder
+        self._kept: dict[str, str] = {}  # tokens in memory by name: there is no folder, or writing failed
 
     @contextlib.asynccontextmanager
     async def held(self, endpoint: str, client: str, configured: str) -> AsyncIterator[TokenStorage]:
-        """The place of one client's refresh token, which no other process looks at meanwhile. Raises `SecretError`."""
+        """Hold the storage of one client's refresh token, locked against other processes. Raises `SecretError`."""
         name = hashlib.sha256(f"{endpoint}\0{client}\0{configured}".encode()).hexdigest()[:32]
         if self._folder is None:
             yield TokenStorage(self, name, None, configured, b"")
@@ -76,7 +78,9 @@ class Rotation:
 
 
 class TokenStorage:
-    """Storage of one refresh token. `note` says whose it is, for people: it stands beside the token, and nothing depends on it."""
+    """Storage of one refresh token. `note` names its source and endpoint for people: it is a file beside the token, and no code depends
+    on it.
+    """
 
     def __init__(self, rotation: Rotation, name: str, path: Path | None, configured: str, note: bytes) -> None:
         self._rotation = rotation
@@ -86,7 +90,7 @@ class TokenStorage:
         self._note = note
 
     def read(self) -> str:
-        """The newest refresh token: the one that was kept, or the configured one."""
+        """Return the newest refresh token: the stored one, or the configured one if there is none that can be decrypted."""
         if (kept := self._rotation.read(self._name)) or self._path is None:
             return kept or self._configured
         try:
@@ -96,7 +100,7 @@ class TokenStorage:
             return self._configured
 
     def keep(self, token: str) -> None:
-        """Puts a new one in its place, whole and durably; in memory alone, which is said, where that is not possible."""
+        """Replace the token, atomically and durably. If that is not possible, keep it in memory only and log that."""
         self._rotation.keep(self._name, token)
         if self._path is None:
             return
@@ -105,7 +109,7 @@ class TokenStorage:
         try:
             _put(self._path, sealed)
         except OSError as error:
-            log.error("a new refresh token is in memory alone: %s: %s", self._path, error.strerror)  # noqa: TRY400
+            log.error("a new refresh token is only in memory: %s: %s", self._path, error.strerror)  # noqa: TRY400
         else:
             self._rotation.keep(self._name, "")
             with contextlib.suppress(OSError):
@@ -117,7 +121,7 @@ class TokenStorage:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Writes a file for its owner alone, whole and durably. Raises `OSError`."""
+    """Write a file that only its owner can read, atomically and durably. Raises `OSError`."""
     draft = path.with_suffix(".new")
     descriptor = open_descriptor(draft, "WRONLY", "CREAT", "TRUNC")
     with os.fdopen(descriptor, "wb") as file:

@@ -1,6 +1,6 @@
-"""Metadata of authorization servers (RFC 8414, OpenID Connect Discovery 1.0): found by the issuer, checked, and never believed further.
+"""Metadata of authorization servers (RFC 8414, OpenID Connect Discovery 1.0): found by the issuer, and checked.
 
-Every request goes through the egress rules of the policy, so a document that names an inner address opens nothing.
+The egress rules of the policy apply to every request, so a document that names an internal address gives no access to it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _NEEDED = ("authorization_url", "token_url")
 
 
 class ServerMetadata(Struct, frozen=True, kw_only=True):
-    """Endpoints of an authorization server. `says_issuer`: its answers name the issuer (RFC 9207), and one that does not is refused.
+    """Endpoints of an authorization server. `says_issuer`: its answers name the issuer (RFC 9207), and an answer without it is refused.
 
-    `issuer` is the identifier of the server; where no metadata was read, the origin of its authorization endpoint stands for it, and an
-    answer is not expected to name it.
+    `issuer` is the identifier of the server. If no metadata was read, it is the origin of the authorization endpoint, and answers need not
+    name it.
     """
 
     issuer: str
@@ -72,12 +72,14 @@ async def discover(form: UserAccount, via: Via) -> ServerMetadata:
             continue
         if reply.status == 200:
             return _metadata(form, _object(reply.body))
-        fault = OutboundError(f"its metadata is not there (status {reply.status})")
-    raise fault or OutboundError("its metadata is not there")
+        fault = OutboundError(f"its metadata cannot be found (status {reply.status})")
+    raise fault or OutboundError("its metadata cannot be found")
 
 
 def _addresses(issuer: str) -> tuple[str, ...]:
-    """Return where the metadata may be: RFC 8414 section 3.1, and OpenID Connect Discovery 1.0 section 4 with the path before and after."""
+    """Return the possible URLs of the metadata: RFC 8414 section 3.1, and OpenID Connect Discovery 1.0 section 4 with the path before and
+    after the well-known part.
+    """
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     found = (
@@ -89,14 +91,16 @@ def _addresses(issuer: str) -> tuple[str, ...]:
 
 
 def _metadata(form: UserAccount, said: Mapping[str, object]) -> ServerMetadata:
-    if said.get("issuer") != form.issuer:  # RFC 8414 section 3.3: identical, or a stranger speaks for the issuer
-        raise OutboundError("its metadata names another issuer than the one that was asked")
+    if (
+        said.get("issuer") != form.issuer
+    ):  # RFC 8414 section 3.3: must be identical, so that no other server can pose as the issuer
+        raise OutboundError("its metadata names another issuer than the configured one")
     methods = said.get("code_challenge_methods_supported")
     if methods is not None and (not isinstance(methods, list) or "S256" not in methods):
         raise OutboundError("it does not support PKCE with S256 (code_challenge_methods_supported)")
     kinds = said.get("response_types_supported")
     if isinstance(kinds, list) and "code" not in kinds:
-        raise OutboundError("it gives out no authorization codes (response_types_supported)")
+        raise OutboundError("it does not issue authorization codes (response_types_supported)")
     local = urlsplit(form.issuer).scheme == "http"
     found: dict[str, str] = {}
     for name, member in _ENDPOINTS.items():
@@ -128,7 +132,7 @@ def _object(body: bytes) -> Mapping[str, object]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        raise OutboundError("its metadata is no JSON") from None
+        raise OutboundError("its metadata is not JSON") from None
     if not isinstance(found, dict):
-        raise OutboundError("its metadata is no JSON object")
+        raise OutboundError("its metadata is not a JSON object")
     return found

@@ -29,15 +29,15 @@ _TYPES = "urn:ietf:params:oauth:token-type:"
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}\Z")
-_USUAL_S = 300.0  # where an answer does not say how long its token lives
+_USUAL_S = 300.0  # lifetime in seconds if an answer states none
 _NUMBER = re.compile(r"-?[0-9]{1,12}(?:\.[0-9]{1,12})?\Z")
 _FORM = "application/x-www-form-urlencoded"
 _MAX_FIELDS = 100
 _MAX_DURATION_S = 86_400.0
 _ASSERTED_S = 60
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-# RFC 6749 section 5.2, RFC 8707 section 2, RFC 9449 section 5, and what many say besides. Any other code is the endpoint's own text: it
-# may hold what it was sent, and agents would read it.
+# RFC 6749 section 5.2, RFC 8707 section 2, RFC 9449 section 5, and common other codes. Any other code is not repeated: an endpoint could
+# put the secrets that it received into it, and agents would read them.
 _ERRORS = {
     "invalid_request": "it finds something wrong with the request",
     "invalid_client": "it does not accept the client's credentials",
@@ -47,19 +47,19 @@ _ERRORS = {
     "invalid_target": "it does not give tokens for this audience or resource",
     "unsupported_grant_type": "it does not know this grant",
     "access_denied": "it denies the client a token",
-    "invalid_dpop_proof": "it wants a proof of possession, which is not given here",
-    "use_dpop_nonce": "it wants a proof of possession, which is not given here",
-    "interaction_required": "it wants a person to sign in or agree first",
-    "login_required": "it wants a person to sign in or agree first",
-    "consent_required": "it wants a person to sign in or agree first",
+    "invalid_dpop_proof": "it requires a proof of possession, which toolgen does not send",
+    "use_dpop_nonce": "it requires a proof of possession, which toolgen does not send",
+    "interaction_required": "it requires a person to sign in or consent first",
+    "login_required": "it requires a person to sign in or consent first",
+    "consent_required": "it requires a person to sign in or consent first",
     "server_error": "it failed",
     "temporarily_unavailable": "it cannot answer for a while",
-    "slow_down": "it was asked too often",
+    "slow_down": "it received too many requests",
 }
 
 
 class ResolvedSecrets(Unprinted, frozen=True, kw_only=True):
-    """The secrets of one request, resolved: the client's own, and what is exchanged or refreshed."""
+    """Resolved secrets of one request: the client's own, and the token that is exchanged or refreshed."""
 
     client_id: str = ""
     client_secret: str = ""
@@ -79,7 +79,7 @@ class Issued(Unprinted, frozen=True, kw_only=True):
 def request(
     form: OAuth, endpoint: str, held: ResolvedSecrets, now: float, more: Mapping[str, str] = _NOTHING
 ) -> OutboundRequest:
-    """The request for a token, with the fields `more`. Raises `SecretError` for a private key that signs nothing."""
+    """Return the request for a token, with the additional fields `more`. Raises `SecretError` for a private key that cannot sign."""
     fields: dict[str, str] = {"grant_type": form.grant} if form.grant else {}
     match form.grant:
         case "refresh_token":
@@ -98,7 +98,7 @@ def request(
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
     match form.authentication:
         case "client_secret_basic":
-            # Section 2.3.1: both are form-encoded first, so that a colon in the id is no separator.
+            # Section 2.3.1: both are form-encoded first, so that a colon in the id is not read as the separator.
             pair = f"{quote_plus(held.client_id)}:{quote_plus(held.client_secret)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         case "client_secret_post":
@@ -113,23 +113,23 @@ def request(
 
 
 def read_answer(reply: OutboundResponse, scopes: tuple[str, ...]) -> Issued:
-    """The token in an answer. Raises `OutboundError`, with nothing in it that the endpoint could have chosen, for whatever is not one."""
+    """Return the token of an answer. Raises `OutboundError` for any other answer, with a message without text of the endpoint."""
     if 300 <= reply.status < 400:
         raise OutboundError("it redirects, which is not followed: name the endpoint itself as token_url")
     return read_members(reply.status, members_of(reply), scopes)
 
 
 def read_members(status: int, answer: Mapping[str, object], scopes: tuple[str, ...]) -> Issued:
-    """The token in the members of an answer. Raises as `read_answer`."""
+    """Return the token of the members of an answer. Raises as `read_answer`."""
     code = answer.get("error")
-    if status != 200 or (code and "access_token" not in answer):  # GitHub, Slack and others say errors with 200
+    if status != 200 or (code and "access_token" not in answer):  # GitHub, Slack and others report errors with 200
         known = _ERRORS.get(code, "") if isinstance(code, str) else ""
         raise OutboundError(f"it answered {status}{f': {known}' if known else ''}")
     token, kind = answer.get("access_token"), answer.get("token_type")
     if not isinstance(token, str) or not _TOKEN.match(token):
         raise OutboundError("its answer has no access_token that could be sent in a header")
     if not isinstance(kind, str) or kind.lower() != "bearer":
-        raise OutboundError("its token is no bearer token")
+        raise OutboundError("its token is not a bearer token")
     granted = _granted(answer.get("scope"))
     if granted is not None and (lacking := [one for one in scopes if one not in granted]):
         raise OutboundError(f"its token lacks the scope {bounded(lacking[0], 80)}")
@@ -140,26 +140,27 @@ def read_members(status: int, answer: Mapping[str, object], scopes: tuple[str, .
 
 
 def _granted(scope: object) -> frozenset[str] | None:
-    """The scopes of a token: a text with spaces (RFC 6749 section 3.3) or commas, or a list; None where the answer says nothing of them."""
+    """Return the scopes of a token, from a text with spaces (RFC 6749 section 3.3) or commas, or a list; None if the answer has none."""
     if isinstance(scope, list) and all(isinstance(one, str) for one in scope):
         return frozenset(scope)
     return frozenset(re.split(r"[\s,]+", scope)) if isinstance(scope, str) else None
 
 
 def _seconds(value: object) -> float:
-    """Lifetime of a token in seconds; some services write the number as text. Zero and less say of no time that it is good for: it is
-    used once."""
+    """Return the lifetime of a token in seconds; some services write the number as text. Zero or less becomes 0: the token is used only
+    for the current call. Raises `OutboundError`.
+    """
     if value is None:
         return _USUAL_S
     if isinstance(value, str) and _NUMBER.match(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -math.inf < value < math.inf:
-        raise OutboundError("its answer says of no time how long the token lives (expires_in)")
+        raise OutboundError("its answer has an invalid lifetime of the token (expires_in)")
     return float(max(0.0, min(value, _MAX_DURATION_S)))
 
 
 def members_of(reply: OutboundResponse) -> Mapping[str, object]:
-    """The members of an answer in JSON, or of a form where it says that it is one."""
+    """Return the members of an answer in JSON, or of a form if that is its media type. Raises `OutboundError`."""
     if reply.content_type.partition(";")[0].strip().lower() == _FORM:
         return _form(reply.body)
     try:
@@ -167,7 +168,7 @@ def members_of(reply: OutboundResponse) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         raise OutboundError("its answer is not JSON") from None
     if not isinstance(answer, dict):
-        raise OutboundError("its answer is no JSON object")
+        raise OutboundError("its answer is not a JSON object")
     return answer
 
 
@@ -177,14 +178,17 @@ def _form(body: bytes) -> Mapping[str, object]:
             body.decode("ascii"), keep_blank_values=True, strict_parsing=True, max_num_fields=_MAX_FIELDS
         )
     except ValueError:
-        raise OutboundError("its answer is not the form that it says it is") from None
+        raise OutboundError("its answer is not a valid form, although that is its media type") from None
     if len(answer := dict(fields)) != len(fields):
-        raise OutboundError("its answer says something twice")
+        raise OutboundError("its answer has a field twice")
     return answer
 
 
 def _assertion(form: OAuth, endpoint: str, held: ResolvedSecrets, now: float) -> str:
-    """RFC 7523 section 3: the client signs, for this endpoint and this minute, that it is itself."""
+    """Return a signed assertion of the client's identity for this endpoint, valid for a minute (RFC 7523 section 3).
+
+    Raises `SecretError`.
+    """
     claims = {
         "iss": held.client_id,
         "sub": held.client_id,
@@ -196,8 +200,8 @@ def _assertion(form: OAuth, endpoint: str, held: ResolvedSecrets, now: float) ->
     try:
         key = load_pem_private_key(held.private_key.encode(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise SecretError("the private_key of an OAuth client is no PEM key without a password") from None
-    import jwt  # noqa: PLC0415 - for clients that assert who they are
+        raise SecretError("the private_key of an OAuth client is not a PEM key without a password") from None
+    import jwt  # noqa: PLC0415 - for clients that sign assertions
 
     headers = {"kid": form.key_id} if form.key_id else None
     match key:

@@ -1,4 +1,4 @@
-"""Tokens that are kept: asked for once however many calls want them, replaced ahead of their end, and not asked for in vain."""
+"""Cache of tokens: one request for all calls that need a token, replacement before it expires, and a pause after a failure."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ __all__ = ["BearerToken", "OAuthClient", "OAuthClients"]
 
 _MAX_GRANTS = 256
 _MAX_TOKENS = 10_000
-_AHEAD = (0.75, 0.9)  # of a token's life; another share each time, so that processes do not ask together
-_SPARE_S = 10.0  # for the way, and for clocks that differ
+_AHEAD = (
+    0.75,
+    0.9,
+)  # share of a token's lifetime after which it is replaced; random, so that processes do not ask together
+_SPARE_S = 10.0  # seconds before its end at which a token is not sent any more: for the way, and for clocks that differ
 _FAILED_S = (1.0, 60.0)
 _MENDED_S = 30.0
 
@@ -40,7 +43,7 @@ Jitter = Callable[[float, float], float]
 
 
 class BearerToken(Unprinted, frozen=True, kw_only=True):
-    """A bearer token. It may be sent until `until`, and is worth replacing from `ahead` on (monotonic seconds)."""
+    """Bearer token. It may be sent until `until`, and should be replaced from `ahead` on (monotonic seconds)."""
 
     value: str
     ahead: float
@@ -62,7 +65,7 @@ class _Slot(Struct, kw_only=True):
 
 
 class OAuthClients:
-    """The tokens of one source. `folder` is where refresh tokens that services rotate are kept; `permit` is asked about every endpoint."""
+    """OAuth clients of one source. `folder` stores refresh tokens that services rotate; `permit` decides about every endpoint."""
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class OAuthClients:
         self._grants: OrderedDict[tuple[OAuth, str], OAuthClient] = OrderedDict()
 
     def grant(self, form: OAuth, endpoint: str) -> OAuthClient:
-        """The tokens of one form at one endpoint: the same object for the same, also after a policy was read again."""
+        """Return the client for one form at one endpoint: the same object each time, also after a policy was read again."""
         key = (form, endpoint)
         found = self._grants.get(key)
         if found is None:
@@ -95,13 +98,13 @@ class OAuthClients:
         return found
 
     async def close(self) -> None:
-        """Waits for nobody: what is being asked for is given up."""
+        """Cancel all token requests in progress."""
         for grant in self._grants.values():
             await grant.close()
 
 
 class OAuthClient:
-    """The tokens of one client at one endpoint: one, or for an exchange one for each caller and its token."""
+    """Tokens of one client at one endpoint: a single token, or, for a token exchange, one for each caller and its token."""
 
     def __init__(self, grants: OAuthClients, form: OAuth, endpoint: str) -> None:
         self._grants = grants
@@ -112,7 +115,7 @@ class OAuthClient:
         self._exchanged: OrderedDict[tuple[str, bytes], _Slot] = OrderedDict()
 
     def known(self, who: str, subject: Secret | None) -> str | None:
-        """A token that can be sent at once, or None. One that grows old is replaced meanwhile, without anybody waiting for it."""
+        """Return a token that can be sent at once, or None. A token near its end is replaced in the background."""
         slot = self._slot(who, subject)
         token = slot.token
         if token is None:
@@ -126,7 +129,7 @@ class OAuthClient:
         return token.value
 
     async def fetch(self, who: str, subject: Secret | None) -> str:
-        """A token, asked for where there is none. Raises `SecretError`."""
+        """Return a token, and request one if there is none. Raises `SecretError`."""
         known = self.known(who, subject)
         if known is not None:
             return known
@@ -136,7 +139,7 @@ class OAuthClient:
                 raise self._failure(slot.fault)
             self._ask(slot, subject)
         asking = slot.asking
-        if asking is None:  # it has just been begun
+        if asking is None:  # never: the request was started above
             raise self._failure(slot.fault)
         try:
             return (await asyncio.shield(asking)).value
@@ -146,13 +149,13 @@ class OAuthClient:
             raise
 
     def reject(self, who: str, subject: Secret | None, value: str) -> bool:
-        """Says that the system did not accept a token; whether a fresh one may mend that.
+        """Report that the system did not accept a token. Return True if a new one may help.
 
-        Where a fresh one did not help a moment ago either, the token is not what is wrong, and nobody is asked for another.
+        Returns False if a new one did not help a moment ago: then the token is not the cause, and no other is requested.
         """
         slot = self._slot(who, subject)
         if slot.token is None or slot.token.value != value:
-            return True  # another call has seen to it already
+            return True  # another call has replaced it already
         now = self._clock.monotonic()
         if now < slot.mended + _MENDED_S:
             return False
@@ -161,7 +164,7 @@ class OAuthClient:
         return True
 
     async def close(self) -> None:
-        """Gives up what is being asked for."""
+        """Cancel token requests in progress."""
         asking = [slot.asking for slot in (self._own, *self._exchanged.values()) if slot.asking is not None]
         for task in asking:
             task.cancel()
@@ -171,8 +174,8 @@ class OAuthClient:
         if self.form.grant != "token_exchange":
             return self._own
         if subject is None:
-            raise ValueError("an exchange takes the caller's token")
-        # By both: whatever a caller shows, it is never answered with what another's token was exchanged for.
+            raise ValueError("a token exchange needs the caller's token")
+        # The key has the caller and its token, so no caller gets a token that was exchanged for another caller's.
         key = (who, hashlib.sha256(subject.reveal().encode()).digest())
         slot = self._exchanged.get(key)
         if slot is None:
@@ -189,7 +192,7 @@ class OAuthClient:
         def done(finished: asyncio.Task[BearerToken]) -> None:
             slot.asking = None
             if not finished.cancelled():
-                finished.exception()  # said already; nobody may be waiting
+                finished.exception()  # it was logged already, and there may be no waiter
 
         task.add_done_callback(done)
 

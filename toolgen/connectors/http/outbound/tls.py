@@ -27,13 +27,13 @@ def context_of(tls: TlsMaterial) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cadata=tls.authorities)
         except (ssl.SSLError, ValueError):
-            raise OutboundError("the authorities to be believed are no PEM certificates") from None
+            raise OutboundError("the trusted authorities are not PEM certificates") from None
     if tls.certificate:
         try:
             _show(context, tls)
         except (ssl.SSLError, ValueError):
             raise OutboundError(
-                "the client certificate and its key are no PEM without a password, or do not belong together"
+                "the client certificate and its key are not PEM without a password, or do not match"
             ) from None
     return context
 

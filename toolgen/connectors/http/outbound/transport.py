@@ -97,7 +97,7 @@ def _trusting(via: Via, url: str) -> Via:
 
 async def _body(response: httpx.Response) -> bytes:
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise OutboundError("the answer is compressed, which was not asked for")
+        raise OutboundError("the answer is compressed, which was not requested")
     parts, size = [], 0
     async for part in response.aiter_raw():
         size += len(part)

@@ -170,7 +170,7 @@ class MockApp:
     ) -> MockResponse:
         """Answer a request. `path` is encoded, header names are in lower case, and `body` is None if it is too large."""
         if body is None:
-            return problem(413, "Too large", "a mock takes at most 10 MiB")
+            return problem(413, "Too large", "a mock accepts at most 10 MiB")
         given = parse_qsl(query, keep_blank_values=True)
         found = self._description.find(path, given)
         if not found:

@@ -83,7 +83,7 @@ class Selected(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The response name (spec, section 2.7)."""
+        """Response name (spec, section 2.7)."""
         return self.alias or self.name
 
 

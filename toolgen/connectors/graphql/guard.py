@@ -104,7 +104,9 @@ class RootCall(Struct, frozen=True, kw_only=True):
 
 
 class CheckedDocument(Struct, frozen=True, kw_only=True):
-    """A GraphQL document that passed the checks of the document itself. `rejections` are paths to where a mutation reports its errors."""
+    """GraphQL document that passed the checks of the document itself. `rejections` are paths of fields in which a mutation explains a
+    rejection.
+    """
 
     query: str
     variables: JsonObject

@@ -69,7 +69,7 @@ class _FoundInput(Struct):
 
 
 class InputTooLargeError(Exception):
-    """The arguments of one operation need more types than a tool can carry."""
+    """Raised if the arguments of one operation need more types than a tool can carry."""
 
 
 class _NoJsonError(Exception):

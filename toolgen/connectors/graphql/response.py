@@ -220,7 +220,7 @@ def _failed(body: Json, errors: Sequence[Json], delivery: Delivery) -> Failed:
 
 
 def _error_text(error: JsonObject) -> str:
-    """`message (at stock.warehouses.2.count, 5 times)`."""
+    """Return a text such as `message (at stock.warehouses.2.count, 5 times)`."""
     message, count = error.get("message"), error.get("count")
     said = bounded(" ".join(message.split()), 300) if isinstance(message, str) else "an error without a message"
     place = f"at {bounded('.'.join(map(str, path)), 100)}" if (path := path_of(error)) else ""

@@ -96,7 +96,7 @@ class SubscriptionListener:
         return _result(received, subscription.seconds)
 
     async def close(self) -> None:
-        """Closes every connection."""
+        """Close every connection."""
         await self._dialer.close()
 
     async def _signed(

@@ -38,7 +38,7 @@ _PARSED = frozenset({"content-encoding", "keep-alive", "proxy-connection", "trai
 
 
 class ClientConnection(asyncio.Protocol):
-    """Sends requests one after another and reads their answers.
+    """HTTP/1.1 connection that sends requests one after another and reads their answers.
 
     `read_s` is the longest pause, in seconds, before and within an answer. `watch` is shared by the connections of a client.
     """
@@ -346,8 +346,8 @@ class ClientConnection(asyncio.Protocol):
         return True
 
     def _is_whole(self, head: ResponseHead) -> bool:
-        """Settle the exchange if its whole answer was received and is framed by its content length only: then no parser has to find its
-        end.
+        """Settle the exchange and return True if its complete answer was received and is framed by its content length only: then no parser
+        has to find its end.
 
         No data may follow it, it must be short enough for memory, and no header may add to its framing or coding.
         """

@@ -67,7 +67,7 @@ class AnswerDownload(Struct):
         return bool(media_type)
 
     def begin(self, body: bytes) -> bool:
-        """Begin the file, as `Sink` describes. Text is not taken where texts are inspected, or where it is not an attachment."""
+        """Begin the file, as `Sink` describes. Returns False for text that must be inspected, and for text that is not an attachment."""
         if self.says_text and not is_binary(body, self.says_text):
             return False
         if self.call.storable == "binary" and begins_as_text(body):

@@ -87,7 +87,7 @@ class _HttpAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpExecutor:
-    """Sends the calls of one source.
+    """Executor of the calls of one source.
 
     `schemes` are the source's security schemes, `auth` its credentials as parsed from toolgen.yaml: a `SecretReference` per scheme, or a
     mapping of them (`username` and `password`, or `token`). `permit` decides about every address, and whether an answer may redirect to

@@ -46,11 +46,11 @@ _BODILESS = frozenset({204, 304})
 
 
 class RefusedStreamError(Exception):
-    """The request was not processed, by the server's statement or the end of the connection (RFC 9113, section 8.7)."""
+    """Request that was not processed, by the server's statement or the end of the connection (RFC 9113, section 8.7)."""
 
 
 class Http2Connection(asyncio.Protocol):
-    """Sends requests and reads their answers. `read_s` is the longest pause, in seconds, before and within an answer."""
+    """HTTP/2 connection to one server. `read_s` is the longest pause, in seconds, before and within an answer."""
 
     def __init__(self, read_s: float) -> None:
         self._read_s = read_s
@@ -246,7 +246,9 @@ class Http2Connection(asyncio.Protocol):
         await stream.waiter
 
     async def _placed(self, stream: Stream, reading: Reading) -> bool:
-        """Wait until a long body may be read; meanwhile the window of its stream stops the server."""
+        """Wait until a long body may be read, and return True; meanwhile the window of its stream stops the server. Raises
+        `TimedOutError`.
+        """
         stream.waits = True
         try:
             async with asyncio.timeout_at(reading.until if reading.until < math.inf else None):
@@ -319,7 +321,7 @@ class Http2Connection(asyncio.Protocol):
         self.close()
 
     def eof_received(self) -> None:
-        """The transport closes itself."""
+        """Do nothing: the transport closes itself."""
 
     def pause_writing(self) -> None:
         self._paused = True

@@ -48,7 +48,7 @@ _BODILESS = frozenset({204, 304})
 
 
 class UndecodableError(Exception):
-    """The body is not valid in its declared coding. `reason` follows "the body" and never repeats data of the server."""
+    """Raised if the body is not valid in its declared coding. `reason` follows "the body" and never repeats data of the server."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -56,7 +56,7 @@ class UndecodableError(Exception):
 
 
 class BodyReader:
-    """Collects a body of at most `limit` bytes, of which `size` were received; `full` is True if there are more.
+    """Reader that collects a body of at most `limit` bytes, of which `size` were received; `full` is True if there are more.
 
     With a `portion`, the body can be taken in parts: with more than so many bytes in the buffer, it is `paused` and decodes nothing until
     they are taken or `collect` is called to read the whole body.

@@ -37,7 +37,7 @@ Reach: TypeAlias = Callable[[EgressProxy], Awaitable[Sequence[str]]]
 
 
 class Tunnel:
-    """Opens connections to one place through a proxy. Every failure is a `ProxyError`, whose text names neither the proxy nor a secret."""
+    """Tunnel to one place through a proxy. Every failure is a `ProxyError`, whose text names neither the proxy nor a secret."""
 
     def __init__(self, route: ProxyRoute, port: int, reach: Reach) -> None:
         self.proxy = route.proxy

@@ -402,7 +402,7 @@ def keyed(request: HttpRequest, call: Call, configured: str) -> HttpRequest:
 
 
 def traced(request: HttpRequest, call: Call) -> HttpRequest:
-    """The request with the place that its call has in a trace, in place of any that an argument gave."""
+    """Return the request with the trace headers of its call, which replace those of arguments."""
     if call.trace is None:
         return request
     kept = (header for header in request.headers if header[0].lower() not in _TRACE)
@@ -410,7 +410,9 @@ def traced(request: HttpRequest, call: Call) -> HttpRequest:
 
 
 def _key(binding: Binding, configured: str) -> HttpKey | None:
-    """The header as the description has it, else as toolgen.yaml has it; None where neither does, or toolgen.yaml wants none."""
+    """Return the header of the idempotency key, from the description or else from toolgen.yaml; None if neither names one, or if
+    toolgen.yaml disables it.
+    """
     if configured == NO_KEY_HEADER:
         return None
     if isinstance(binding, HttpBinding):

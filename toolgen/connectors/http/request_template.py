@@ -35,7 +35,7 @@ class HttpRequestTemplate:
     __slots__ = ("_binding", "_form", "_headers", "_in_headers", "_others", "_path", "_query", "_schema", "_url")
 
     def __init__(self, tool: Tool, binding: HttpBinding) -> None:
-        """Raises `UnbindableError` for a tool whose requests cannot be made from a template."""
+        """Prepare the template. Raises `UnbindableError` for a tool whose requests cannot be made from a template."""
         path = {one.name: one for one in binding.parameters if one.in_ == "path"}
         sample = bind(
             HttpBinding(

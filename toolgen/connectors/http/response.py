@@ -259,7 +259,7 @@ def _beginning(body: bytes, scrubber: Scrubber) -> Json:
 
 
 def _clean(value: Json, scrubber: Scrubber) -> Json:
-    """The value with every text and name scrubbed. Those that repeat are scrubbed once."""
+    """Return the value with every text and name scrubbed. Repeated texts are scrubbed once."""
     return _scrubbed(value, scrubber, cache(scrubber.text))
 
 

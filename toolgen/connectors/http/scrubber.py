@@ -92,7 +92,7 @@ def _character(found: re.Match[str]) -> str:
 
 
 class Scrubber:
-    """Replaces secrets that an answer repeats: long ones within text, short ones only if they are the whole text."""
+    """Scrubber that replaces secrets repeated by an answer: long ones within text, short ones only if they are the whole text."""
 
     __slots__ = ("_bytes", "_long", "_pattern", "_short")
 

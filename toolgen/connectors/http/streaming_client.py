@@ -33,7 +33,7 @@ class StreamingReply:
         self._response = response
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body in the pieces that it comes in. Raises `OSError` if the connection breaks."""
+        """Yield the body in parts as they arrive. Raises `OSError` if the connection breaks."""
         return _told(self._response)
 
 

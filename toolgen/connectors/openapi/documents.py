@@ -247,7 +247,7 @@ class Documents:
         return self._files[own_name]
 
     def _check_limits(self, ref: str) -> None:
-        """Raises `LimitError` if no further file may be read."""
+        """Raise `LimitError` if no further file may be read."""
         if len(self._digests) + len(self._unreadable) >= _MAX_FILES:
             raise LimitError(ref, f"is one file too many (more than {_MAX_FILES})")
         if self._size >= _MAX_TOTAL_SIZE:
@@ -363,7 +363,7 @@ class Documents:
 
 
 def pointer(*tokens: str | int) -> str:
-    """`#/paths/~1pet/get` for `paths`, `/pet`, `get`."""
+    """Return the JSON pointer of steps: `#/paths/~1pet/get` for `paths`, `/pet`, `get`."""
     return "#" + "".join(f"/{escape(str(token))}" for token in tokens)
 
 

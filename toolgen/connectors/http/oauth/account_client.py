@@ -39,7 +39,7 @@ _MAX_TEXT_LENGTH = 256
 
 
 class RejectedGrantError(OutboundError):
-    """The authorization server does not accept the code or the refresh token any more: the person has to agree again."""
+    """Raised if the authorization server no longer accepts the code or the refresh token: the person has to consent again."""
 
 
 class TokenSet(Unprinted, frozen=True, kw_only=True):

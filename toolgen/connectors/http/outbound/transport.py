@@ -135,7 +135,7 @@ class _Transport(httpx.AsyncBaseTransport):
 
 
 class _BodyStream(httpx.AsyncByteStream):
-    """A body as httpx wants it."""
+    """Response body in the form that httpx requires."""
 
     def __init__(self, answer: httpcore.Response) -> None:
         self._answer = answer

@@ -62,7 +62,7 @@ class UploadRequest(Struct, frozen=True, kw_only=True):
 async def upload(
     outgoing: UploadRequest, *, permit: Permit, clock: Clock, resolver: Resolver = system_resolver
 ) -> None:
-    """Return after the other side confirmed the upload (any 2xx). Raises `OSError`, with a text without secrets."""
+    """Send the bytes, and return after the other side confirmed them (any 2xx). Raises `OSError`, with a text without secrets."""
 
     def permitted(destination: Destination) -> Verdict:
         return permit(replace(destination, service="keys"))

@@ -260,7 +260,7 @@ def _browser(text: str) -> str:
 
 
 def _parts(received: Received) -> list[_BodyPart]:
-    """The parts of a multipart body (RFC 2046, section 5.1.1)."""
+    """Return the parts of a multipart body (RFC 2046, section 5.1.1)."""
     found = re.search(r'boundary="?([^";]+)"?', received.content_type)
     if found is None:
         raise UnreadableError("the Content-Type has no boundary")

@@ -325,7 +325,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _form_in(parameter: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The Media Type Object of a query parameter that is a form, or of the whole query string as one."""
+    """Return the Media Type Object of a query parameter that is a form, or of a complete query string that is one."""
     if parameter["in"] not in {"query", "querystring"} or not parameter.get("content"):
         return None
     kind, media = next(iter(parameter["content"].items()))

@@ -105,7 +105,7 @@ class Retry(ToolError):  # noqa: N818 - what is asked for, and not a fault
     """
 
     def __init__(
-        self, message: str, *, suggestion: str = "correct the call as the message describes, and repeat it"
+        self, message: str, *, suggestion: str = "correct the call as the message describes, and call the tool again"
     ) -> None:
         super().__init__(message, suggestion=suggestion)
 

@@ -240,7 +240,7 @@ def test_a_place_in_order_by_is_one_of_the_select_list(engine: Engine) -> None:
     assert _rows(engine, sql) == engine.rows(sql)[1] == [("Hall B", 3), ("Hall A", 2), ("Campus", 1)]
     verdict = _judge(engine, "SELECT #2 FROM places")
     assert isinstance(verdict, Deny)
-    assert "ORDER BY alone" in verdict.suggestion
+    assert "only in ORDER BY" in verdict.suggestion
 
 
 @pytest.mark.parametrize("engine", ["postgres"], indirect=True)

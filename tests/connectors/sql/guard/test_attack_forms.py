@@ -49,7 +49,7 @@ _ADVICE: Final = {
     "SELECT id FROM memory.main.customers": "the database out",
     "SELECT id FROM customers USING SAMPLE ssn": "USING SAMPLE 10 ROWS",
     "SELECT getenv('HOME')": "closed",
-    "SELECT setseed(0.5)": "session of its own",
+    "SELECT setseed(0.5)": "its own session",
     "SELECT query('SELECT 1')": "FROM (SELECT",
     "SELECT error('x')": "WHERE",
     "SELECT alias(name) FROM customers": "describe_table",

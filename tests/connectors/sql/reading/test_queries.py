@@ -129,7 +129,7 @@ def test_types_defaults_and_constraints(root: Path, line: str, schema: dict[str,
         ("x integer The id", "'The' is not a constraint; a description follows two spaces"),
         ("x integer minimun(1)", "'minimun' is not a constraint (did you mean 'minimum'?)"),
         ("x integer minimum(5) maximum(4)", "no value is valid"),
-        ("x integer minimum('a')", "that is no integer"),
+        ("x integer minimum('a')", "is not of the type integer"),
         ("x integer minimum(1, 2)", "takes one number"),
         ("x integer minimum(1) minimum(2)", "occurs here twice"),
         ("x integer minimum(1", "is not closed"),
@@ -206,7 +206,7 @@ def test_a_parameter_that_is_not_understood_is_refused_where_it_stands(root: Pat
             4,
             "declared twice",
         ),
-        (HEAD + "SELECT iif(1) AS x FROM orders", 3, "SQLite does not take it"),
+        (HEAD + "SELECT iif(1) AS x FROM orders", 3, "SQLite rejects it"),
     ],
 )
 def test_a_query_that_cannot_work_is_a_problem_with_its_line(root: Path, text: str, line: int, said: str) -> None:

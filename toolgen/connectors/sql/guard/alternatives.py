@@ -93,7 +93,7 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "JSONTable": "write the path of one value in json_value()",
     }
 )
-_PLAIN: Final = "write it only with SELECT, joins, subqueries and the functions of this engine"
+_PLAIN: Final = "write it with SELECT, joins, subqueries and only the functions of this engine"
 _TOOL: Final = re.compile(r"\bthe tool (list_tables|describe_table|explain|change)\b")
 
 

@@ -171,4 +171,4 @@ def prepare_duckdb(path: Path, statements: Sequence[Statement]) -> Iterator[tupl
                 yield tuple(str(row[1]).lower() for row in described)
             except duckdb.Error as error:
                 first = str(error).partition("\n")[0]
-                yield f"DuckDB does not take it: {first[:MAX_SAID]}"
+                yield f"DuckDB rejects it: {first[:MAX_SAID]}"

@@ -326,10 +326,10 @@ def _prepared(connection: Connection[Cursor], statement: Statement) -> tuple[str
         types = tuple(_type_of(column) for column in _definitions(wire, columns))
         wire._execute_command(COMMAND.COM_STMT_CLOSE, struct.pack("<I", number))
     except (pymysql.ProgrammingError, pymysql.NotSupportedError, pymysql.DataError, pymysql.InternalError) as error:
-        return f"MySQL does not take it: {str(error.args[-1])[:MAX_SAID]}"
+        return f"MySQL rejects it: {str(error.args[-1])[:MAX_SAID]}"
     except pymysql.OperationalError as error:
         if error.args and isinstance(error.args[0], int) and error.args[0] < _CLIENT_ERRORS:
-            return f"MySQL does not take it: {str(error.args[-1])[:MAX_SAID]}"
+            return f"MySQL rejects it: {str(error.args[-1])[:MAX_SAID]}"
         raise
     return types
 

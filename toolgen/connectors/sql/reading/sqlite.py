@@ -151,4 +151,4 @@ def prepare_sqlite(path: Path, statements: Sequence[Statement]) -> Iterator[tupl
                 connection.execute(f"EXPLAIN {statement.sql}", statement.parameters).close()
                 yield ()
             except sqlite3.Error as error:
-                yield f"SQLite does not take it: {str(error)[:MAX_SAID]}"
+                yield f"SQLite rejects it: {str(error)[:MAX_SAID]}"

@@ -154,4 +154,4 @@ def test_a_key_of_no_service_is_refused(provider: AccountProvider, toolgen: Run,
     settings = json.loads(Path("toolgen.yaml").read_text(encoding="utf-8"))
     Path("toolgen.yaml").write_text(json.dumps({**settings, "accounts": {"kms": written}}), encoding="utf-8")
     refused = toolgen("accounts", "list")
-    assert (refused.code, "kms: is no key of a service" in refused.err) == (1, True)
+    assert (refused.code, "kms: is not a key of AWS KMS or Vault" in refused.err) == (1, True)

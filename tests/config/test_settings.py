@@ -90,7 +90,7 @@ MISTAKES = [
     ("state: memory", "state: redis://h?prefx=a", "option 'prefx' is unknown, empty or repeated (did you mean 'prefix'?)"),
     ("state: memory", "state: redis://h?prefix=a%20b", "toolgen.yaml:14: state: prefix takes"),
     ("state: memory", "state: redis://h?sslrootcert=ca.pem", "toolgen.yaml:14: state: certificates belong to rediss://"),
-    ("state: memory", "state: rediss://h?sslrootcert=ca.pem", "toolgen.yaml:14: state: the file of sslrootcert is not there"),
+    ("state: memory", "state: rediss://h?sslrootcert=ca.pem", "toolgen.yaml:14: state: the file of sslrootcert does not exist"),
     ("state: memory", "state: 'redis://u:${vault}@h'", "toolgen.yaml:14: state: the password is not a known secret reference"),
     ("  pets:", "  Pets:", "toolgen.yaml:2: 'Pets' is not a source name"),
     ("${env:PETS_KEY}", "${vault:a#b}", "toolgen.yaml:7: api_key is not a known secret reference"),

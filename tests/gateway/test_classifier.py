@@ -112,8 +112,8 @@ def test_ids_are_taken_out_of_texts_and_numbers_behind_their_name(tmp_path: Path
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"detector": "classifier", "then": "redact"}, "no place that could be redacted"),
-        ({"detector": "classifier", "then": "tokenise"}, "has no tokens"),
+        ({"detector": "classifier", "then": "redact"}, "no part to redact"),
+        ({"detector": "classifier", "then": "tokenise"}, "cannot be replaced by tokens"),
         ({"detector": "classifier", "timeout": "1h"}, "timeout: takes a time from 0.01s to 10s"),
         ({"detector": "instructions", "timeout": "1s"}, "timeout: belongs to classifier"),
         ({"detector": "classifier", "countries": ["DE"]}, "countries: belongs to national_ids"),

@@ -52,7 +52,7 @@ def read_accounts(given: GivenAccounts, document: YamlDocument) -> AccountSettin
         keys.append(reference)
     if given.kms and not _KMS.match(given.kms):
         raise ConfigError(
-            "kms: is no key of a service",
+            "kms: is not a key of AWS KMS or Vault",
             where=document.where("accounts", "kms"),
             suggestion="write aws:alias/NAME, aws:KEY-ID or vault:MOUNT/NAME",
         )
@@ -71,7 +71,7 @@ def _read_store(written: str, document: YamlDocument) -> SecretReference | None:
     plain = reference.provider == "literal" and not written.startswith(("postgresql://", "postgres://"))
     if plain or reference.provider not in {"env", "file", "literal"}:
         raise ConfigError(
-            "store: is no address of a PostgreSQL",
+            "store: is not the address of a PostgreSQL database",
             where=where,
             suggestion="write postgresql://USER@HOST/DATABASE, or ${env:NAME} where it has a password",
         )

@@ -44,11 +44,15 @@ def read_streams(given: Mapping[str, GivenStream], document: YamlDocument, root:
 
 def _destination(name: str, given: GivenStream, where: str, root: Path) -> StreamDestination:
     if not _NAME.match(name):
-        raise ConfigError(f"'{name[:60]}' is no name: lower-case letters, digits, _ and -", where=where)
+        raise ConfigError(f"'{name[:60]}' is not a valid name: lower-case letters, digits, _ and -", where=where)
     found = _SYSLOG.match(given.syslog)
     port = 0 if found is None else int(found[3] or _PORT)
     if found is None or not 0 < port < 65_536:
-        raise ConfigError("syslog: is no address", where=where, suggestion="write it like tls://logs.example.com:6514")
+        raise ConfigError(
+            "syslog: is not an address with the scheme tls",
+            where=where,
+            suggestion="write it like tls://logs.example.com:6514",
+        )
     return StreamDestination(
         name=name, host=(found[1] or found[2]).lower(), port=port, authorities=_authorities(given.ca, root, where)
     )
@@ -62,5 +66,5 @@ def _authorities(text: str, root: Path, where: str) -> str:
     except (OSError, UnicodeDecodeError):
         raise ConfigError("ca: the file cannot be read", where=where) from None
     if "-----BEGIN CERTIFICATE-----" not in found:
-        raise ConfigError("ca: the file holds no PEM certificates", where=where)
+        raise ConfigError("ca: the file contains no PEM certificates", where=where)
     return found

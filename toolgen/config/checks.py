@@ -252,7 +252,7 @@ def _check_tokens(document: YamlDocument, path: tuple[str | int, ...], given: Gi
     """Check that tokens are used only for known kinds of values: text that is an instruction to a model must never be returned."""
     if given.detector in _ORDERS:
         raise ConfigError(
-            f"then: what {given.detector} finds has no tokens",
+            f"then: findings of {given.detector} cannot be replaced by tokens",
             where=document.where(*path, "then"),
             suggestion="label it, redact it or block it",
         )
@@ -321,11 +321,11 @@ def _check_options(document: YamlDocument, path: tuple[str | int, ...], given: G
         raise ConfigError(
             "national_ids needs countries:",
             where=document.where(*path),
-            suggestion="name those whose ids may stand in answers, like countries: [DE, PL]",
+            suggestion="name those whose ids may be in answers, like countries: [DE, PL]",
         )
     if given.detector == "classifier" and given.then == "redact":
         raise ConfigError(
-            "then: what classifier finds has no place that could be redacted",
+            "then: classifier judges a whole text, so that there is no part to redact",
             where=document.where(*path, "then"),
             suggestion="label it or block it",
         )

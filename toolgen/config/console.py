@@ -165,7 +165,7 @@ def _sign_in(given: _SignIn, document: YamlDocument) -> SignIn:
         if secret.provider == "literal":
             raise ConfigError("client_secret: is a literal secret", where=where, suggestion="write ${env:NAME}")
     if "openid" not in given.scopes:
-        raise ConfigError("scopes: must have openid, or the provider says nobody's name", where=where)
+        raise ConfigError("scopes: must contain openid, or the provider does not identify the person", where=where)
     return SignIn(issuer=given.issuer, client_id=given.client_id, client_secret=secret, scopes=tuple(given.scopes))
 
 

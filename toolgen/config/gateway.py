@@ -270,7 +270,7 @@ def read_state(text: str, where: str, root: Path, warnings: list[str]) -> StateS
         raise ConfigError("state: certificates belong to rediss://", where=where)
     for name, path in certificates.items():
         if not Path(path).is_file():
-            raise ConfigError(f"state: the file of {name} is not there", where=where)
+            raise ConfigError(f"state: the file of {name} does not exist", where=where)
     return StateSettings(
         location=RedisLocation(
             host=parts.hostname,

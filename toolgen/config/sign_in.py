@@ -1,4 +1,4 @@
-"""Settings of the sign-in of people through the gateway in toolgen.yaml: the company's identity provider, and which clients may ask."""
+"""Section `gateway.sign_in` of toolgen.yaml: the identity provider, and the clients that people may sign in with."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SignInSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_sign_in(given: GivenGatewaySignIn | None, document: YamlDocument, url: str) -> SignInSettings | None:
-    """Read `gateway.sign_in`; None where nobody signs in through the gateway. `url` is `gateway.url`. Raises `ConfigError`."""
+    """Read `gateway.sign_in`; None without a sign-in through the gateway. `url` is `gateway.url`. Raises `ConfigError`."""
     if given is None:
         return None
     where = document.where("gateway", "sign_in")
@@ -107,7 +107,7 @@ def read_sign_in(given: GivenGatewaySignIn | None, document: YamlDocument, url: 
     if not _is_address(given.issuer):
         raise ConfigError("issuer: takes the https address that the provider's tokens have as iss", where=where)
     if "openid" not in given.scopes:
-        raise ConfigError("scopes: must have openid, or the provider says nobody's name", where=where)
+        raise ConfigError("scopes: must contain openid, or the provider does not identify the person", where=where)
     access, idle, expires = (_seconds(getattr(given, name), name, document) for name in _LIFETIMES)
     if not access <= idle <= expires:
         raise ConfigError(

@@ -48,13 +48,13 @@ def read_telemetry(
         usable = False
     if not usable or "@" in parts.netloc or parts.query or parts.fragment or not given.otlp.isprintable():
         raise ConfigError(
-            "otlp: is no URL of a collector", where=where, suggestion="write its base, like http://127.0.0.1:4318"
+            "otlp: is not the URL of a collector", where=where, suggestion="write its base, like http://127.0.0.1:4318"
         )
     headers = []
     for name, text in given.headers.items():
         at = document.where("telemetry", "headers", name)
         if not name.isascii() or not name.replace("-", "").isalnum():
-            raise ConfigError("headers: is no name of a header", where=at)
+            raise ConfigError("headers: is not the name of a header", where=at)
         try:
             reference = parse_reference(text)
         except SecretError as error:

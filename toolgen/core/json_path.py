@@ -227,7 +227,9 @@ class _ExtendedEnvironment(_Environment):
         if isinstance(func, _Expression) and isinstance(args[1], StringLiteral):
             pattern = args[1].value
             if _compiled(pattern, _ANYWHERE) is None:
-                raise JsonPathError(f"has an expression that takes no linear time, or is none: {pattern[:80]}")
+                raise JsonPathError(
+                    f"has an expression that is invalid or cannot be matched in linear time: {pattern[:80]}"
+                )
 
 
 def _spend_size(value: object) -> None:

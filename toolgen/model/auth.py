@@ -368,7 +368,7 @@ def _method(written: Mapping[str, object], *, client: bool, secret: bool, privat
     given = _text(written, "authentication") or usual
     if given not in _METHODS:
         raise ValueError(
-            f"authentication: '{bounded(given, 40)}' is none of {', '.join(_METHODS)}{nearest(given, _METHODS)}"
+            f"authentication: '{bounded(given, 40)}' is not one of {', '.join(_METHODS)}{nearest(given, _METHODS)}"
         )
     if given == "tls_client_auth":  # RFC 8705, section 2
         if secret or private or not (client and shown):

@@ -157,11 +157,11 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     `sets`. `cascades`: triggers, rules and actions of foreign keys may change more. `page` is the suffix of a cursor of the next page, ""
     without pages; `skip` rows were on the pages before. `types` are those of its columns as far as the text determines them, for an engine
     that types values (SQLite) and has none to type. `table_names` is the guard's comparison of names of tables, as in `Database`: a session
-    with another comparison does not run it. `advice` is the suggestion by kind of engine error; its `labels` are part of the answer,
-    because most engines report no error for them. `parameter_types` are the declared JSON types of `parameters` ("" for an unknown one), or
-    empty: an engine that infers types from values needs one for null. `counting` is the query that counts the rows of a change, without an
-    effect; None for an INSERT, which contains its rows. `row_notes` are the policy's notes about rows of its tables that the caller does
-    not see.
+    with another comparison does not run it. `advice` is the suggestion by kind of engine error; its text for `labels` goes with the answer,
+    because most engines report no error for a wrong label. `parameter_types` are the declared JSON types of `parameters` ("" for an unknown
+    one), or empty: an engine that infers types from values needs one for null. `counting` is the query that counts the rows of a change,
+    without an effect; None for an INSERT, which contains its rows. `row_notes` are the policy's notes about rows of its tables that the
+    caller does not see.
     """
 
     sql: str

@@ -181,7 +181,7 @@ def _options(query: str) -> dict[str, str]:
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise ConfigError(f"{name} of a database is none of {', '.join(known)}")
+        raise ConfigError(f"{name} of a database is not one of {', '.join(known)}")
     return value
 
 

@@ -59,7 +59,7 @@ class _Unencodable:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        raise TypeError("a record that may hold a secret is not written out")
+        raise TypeError("a record that may contain a secret cannot be encoded")
 
     __str__ = __repr__
 

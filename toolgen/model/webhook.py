@@ -48,7 +48,7 @@ def url_fault(url: str) -> str:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        return "is no URL"
+        return "is not a URL"
     if not host or port == 0 or not url.isascii() or not url.isprintable() or " " in url:
         return "is not a URL like https://hooks.example.com/toolgen"
     if parts.username is not None or parts.fragment:

@@ -350,7 +350,7 @@ class RetainedBytes(msgspec.Struct, frozen=True, kw_only=True):
     all_since: float = 0.0
 
     def full(self, room: Room) -> float | None:
-        """Return the end of the oldest call of the exceeded limit; None if there is room."""
+        """Return the time of the first end within the limit that is reached; None if there is room."""
         if self.own >= room.each:
             return self.own_since
         return self.all_since if self.all >= room.total else None

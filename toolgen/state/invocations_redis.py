@@ -89,9 +89,7 @@ class RedisInvocations:
         question, call_id = invocation.status == "pending", invocation.id
         asked = call_id in self._asking or call_id in self._doubted
         if self._doubted.get(call_id) or (asked and not question):
-            raise StateUnavailableError(
-                "calls that wait could not be kept when this one was to be, and it may be kept all the same"
-            )
+            raise StateUnavailableError("the storage of this waiting call was not confirmed; it may be stored or not")
         if not question and self._moved.get(call_id, (0, ""))[1] == "pending":
             raise StateError("that call is kept already")
         if not question:
@@ -227,7 +225,7 @@ class RedisInvocations:
                     self._unusable.add(call_id)
                     reason = str(error)
         if (more := len(self._unusable) - before) > 0:
-            _logger.error("%d calls that wait cannot be read, and are left alone: %s", more, reason)
+            _logger.error("%d waiting calls cannot be read, and are skipped: %s", more, reason)
         return tuple(opened)
 
     async def replace(self, known: Invocation, changed: Invocation, *, room: Room | None = None) -> Invocation | None:

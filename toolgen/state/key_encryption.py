@@ -156,7 +156,7 @@ class FileKeys(GivenKeys):
         except OSError as error:
             raise self._failure(error) from error
         except ValueError:
-            raise StateError("holds no keys of 64 hex digits", where=str(self._path)) from None
+            raise StateError("does not contain keys of 64 hex digits", where=str(self._path)) from None
         self._stamp, self._texts = stamp, texts
         return texts
 

@@ -119,7 +119,7 @@ class Pauses:
         except OSError as error:
             kind, reason = StateUnavailableError, error.strerror or type(error).__name__
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            reason = "it is not what `toolgen pause` writes"
+            reason = "it was not written by `toolgen pause`"
         raise kind(
             f"what is paused cannot be read: {reason}",
             where=str(self._path),

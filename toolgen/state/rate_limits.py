@@ -291,7 +291,9 @@ class WaitingBuckets:
     async def _wait_in_queue(
         self, charges: Sequence[Charge], charge: Charge, refusal: LimitRefusal | None, deadline: float
     ) -> Hold | LimitRefusal:
-        """Wait in one queue. Return a refusal of this bucket when the deadline has passed, or one of another bucket."""
+        """Wait in one queue until the charges are taken. Return a refusal of this bucket if the queue is full or the deadline is too early,
+        or a refusal of another bucket.
+        """
         late = refusal or LimitRefusal(limit=charge.limit.id, retry_after_s=charge.limit.wait_s)
         line = self._lines.get(charge.key)
         if self._waiting >= _MAX_WAITING or (line is not None and len(line) >= MAX_LINE_LENGTH):

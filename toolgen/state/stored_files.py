@@ -33,7 +33,7 @@ _ID, _TAG = 16, 16
 _ABOUT = b"\xff" * 12  # nonce of the metadata; chunks are counted from 0
 _MAX_WRITERS, _MAX_WRITERS_EACH = 16, 8
 """Maximum files that are written at the same time: in total, and of one owner, who may be slow."""
-_ABANDONED_S = 3_600.0  # a file without an entry is being written, or its process ended during the write
+_ABANDONED_S = 3_600.0  # age at which a file without an entry is removed: a younger one may still be written
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (
   id BLOB PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL, size INTEGER NOT NULL, about BLOB NOT NULL
@@ -135,10 +135,10 @@ class StoredFiles:
             raise StateError("the file is no longer stored", where=str(path)) from error
         except OSError as error:
             raise StateUnavailableError(
-                f"a kept file cannot be read: {error.strerror or type(error).__name__}", where=str(path)
+                f"a stored file cannot be read: {error.strerror or type(error).__name__}", where=str(path)
             ) from error
         except InvalidTag as error:
-            raise StateError("a kept file was changed on the disk", where=str(path)) from error
+            raise StateError("a stored file was changed on the disk", where=str(path)) from error
         return b"".join(parts)[start - first * CHUNK : end - first * CHUNK]
 
     def _path(self, name: bytes) -> Path:
@@ -272,7 +272,7 @@ class FileWriter:
                     view = view[os.write(self._descriptor, view) :]
             except OSError as error:
                 reason = error.strerror or type(error).__name__
-                raise StateUnavailableError(f"a file cannot be kept: {reason}") from error
+                raise StateUnavailableError(f"a file cannot be stored: {reason}") from error
 
     def _close(self) -> None:
         with self._lock:

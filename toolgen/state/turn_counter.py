@@ -51,7 +51,7 @@ class Excess(Struct, frozen=True, kw_only=True):
 
 class TurnLease(ABC):
     """Place of a call in a turn of its conversation, taken when the call is made. It is entered while the caller waits; the turn lasts
-    until then, and until all tasks with a hold have released it.
+    as long as that, and until all tasks with a hold have released it.
     """
 
     __slots__ = ("_holds",)

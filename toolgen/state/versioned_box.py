@@ -76,7 +76,7 @@ class VersionedBox(Generic[T]):
                 return version, self.value
             return version, msgspec.json.decode(self._seal().open(box, self._about(version)), type=self._kind)
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError, RecursionError) as error:
-            raise StateError(f"what Redis says of {self._what} is not what a gateway writes") from error
+            raise StateError(f"the data in Redis was not written by a gateway: {self._what}") from error
 
     def _boxed(self, version: int, value: T) -> tuple[str, bytes]:
         return str(version), self._seal().close(msgspec.json.encode(value), self._about(version))

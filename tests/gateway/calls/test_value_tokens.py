@@ -449,7 +449,7 @@ async def test_a_grant_that_cannot_be_meant_stops_the_start(tmp_path: Path, toke
 @pytest.mark.parametrize(
     ("detector", "message"),
     [
-        ({"detector": "instructions", "then": "tokenise"}, "has no tokens"),
+        ({"detector": "instructions", "then": "tokenise"}, "cannot be replaced by tokens"),
         ({"detector": "own.Finder", "then": "tokenise"}, "needs the kinds"),
         ({"detector": "own.Finder", "then": "tokenise", "kinds": ["Code"]}, "is not a kind"),
     ],

@@ -200,7 +200,7 @@ async def _answered(place: Scratch) -> str:
 
 @CALL_ATTEMPTS.add_in_scratch(
     "sensitive arguments",
-    "what policy and schema call sensitive is in the record as a digest alone",
+    "arguments that policy or schema call sensitive are in the audit log only as digests",
     AuditRedaction,
     "arguments",
     lambda _self, call: call.arguments,

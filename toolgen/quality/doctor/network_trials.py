@@ -101,7 +101,9 @@ def _allows(*_: object, **__: object) -> Verdict:
 
 
 async def _judged(gateway: Gateway, places: tuple[str, ...], *, ordinary: bool) -> str:
-    """Return an address that is open, or "". A policy may open `ordinary` addresses, and databases and key sets may use them."""
+    """Return a text about the first address that is open, or "". A policy may open `ordinary` addresses, and databases and key sets may
+    use them.
+    """
     asked: dict[str, Callable[[str], Verdict]] = {
         "by default": lambda address: Egress().check("doctor.invalid", _PORT, address),
         "written as it is": lambda address: Egress().check(address, _PORT),

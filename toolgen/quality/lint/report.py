@@ -39,7 +39,7 @@ def accepted(path: Path) -> frozenset[str]:
     try:
         found = msgspec.json.decode(data, type=_ReportFile)
     except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(f"is no baseline: {error}", where=str(path), suggestion=again) from error
+        raise ConfigError(f"is not a baseline: {error}", where=str(path), suggestion=again) from error
     if found.format != _FORMAT:
         raise ConfigError(f"has format {found.format}, this toolgen reads {_FORMAT}", where=str(path), suggestion=again)
     return frozenset(entry.fingerprint for entry in found.findings)

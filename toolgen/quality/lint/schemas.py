@@ -96,9 +96,7 @@ def _no_response_schema(view: LintTool) -> Iterator[RuleHit]:
 def _huge_input(view: LintTool) -> Iterator[RuleHit]:
     size = len(msgspec.json.encode(shown(view.tool).input_schema))
     if size > _MAX_INPUT_SIZE:
-        yield RuleHit(
-            message=f"what it takes is {size:,} characters of schema, which every request to the model carries"
-        )
+        yield RuleHit(message=f"its input schema has {size:,} characters, which every request to the model carries")
 
 
 def _no_paging(view: LintTool) -> Iterator[RuleHit]:
@@ -140,7 +138,7 @@ def _open_limit(view: LintTool) -> Iterator[RuleHit]:
     for argument in view.arguments:
         bounded = any(key in argument.schema for key in ("maximum", "exclusiveMaximum", "enum"))
         if _kind(argument.schema) == "integer" and _SIZE.search(argument.name) and not bounded:
-            message = f"{argument.name!r} says how much comes back and has no maximum"
+            message = f"{argument.name!r} sets the number of results and has no maximum"
             yield RuleHit(message=message, origin=argument.origin, about=argument.name)
 
 

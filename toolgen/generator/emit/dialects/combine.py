@@ -334,7 +334,7 @@ def _with_condition(
 
 
 def with_words(schema: dict[str, Any], words: str) -> dict[str, Any]:
-    """Return the schema with a sentence after its description, unless that is long."""
+    """Return the schema with a sentence after its description, unless the sentence is long."""
     if len(words) > _MAX_TOLD:
         return schema
     before = str(schema.get("description", "")).rstrip()

@@ -51,7 +51,7 @@ def strict_schema(schema: Schema) -> dict[str, Any]:
     lowering = _Lowering(schema.get("$defs", {}))
     flat = merged(schema, lowering.definitions) if "allOf" in schema or "$ref" in schema else dict(schema)
     if flat is None or flat.get("type", "object") != "object" or "anyOf" in flat or "oneOf" in flat:
-        raise UnfitError("", "its root is no plain object")
+        raise UnfitError("", "its root is not a plain object")
     flat.pop("$defs", None)
     built = lowering.object_(flat, "", root=True)
     definitions = lowering.drained()

@@ -288,7 +288,11 @@ class SchemaComparison:
             yield from self._open(before, after, path)
         stated, states = (any("additionalProperties" in part for part in view.parts) for view in (old, new))
         if stated != states and old.other(frozenset()) is True and new.other(frozenset()) is True:
-            said = "says that it takes other properties" if states else "no longer says that it takes other properties"
+            said = (
+                "now declares that it takes other properties"
+                if states
+                else "no longer declares that it takes other properties"
+            )
             yield SchemaChange(path=path, code="additional_properties", text=said)
 
     def _open(self, old: Any, new: Any, path: Path) -> Iterator[SchemaChange]:
@@ -312,7 +316,9 @@ class SchemaComparison:
             yield from self.compare(old.item(index), new.item(index), here)
         stated, states = (any("items" in part for part in view.parts) for view in (old, new))
         if stated != states and old.item(max(fixed)) is True and new.item(max(fixed)) is True:
-            said = "says that they may be anything" if states else "no longer says that they may be anything"
+            said = (
+                "now declares that they may be anything" if states else "no longer declares that they may be anything"
+            )
             yield SchemaChange(path=here, code="items", text=said)
 
     def _others(self, place: SchemaPair) -> Iterator[SchemaChange]:

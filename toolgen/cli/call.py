@@ -107,7 +107,7 @@ async def _call(
 
 
 async def _ended(gateway: Administration, envelope: Envelope, who: Principal, wait: float) -> Envelope:
-    """Return how a call ended, or how it stands after so many seconds. A gateway that runs goes on with it."""
+    """Return the outcome of a call, or its state after `wait` seconds. A running gateway continues it."""
     loop, found = asyncio.get_running_loop(), envelope
     until = loop.time() + wait
     while found.status == "pending" and loop.time() < until:

@@ -19,7 +19,7 @@ __all__ = ["Renaming", "new_words", "policy_documents", "print_renames", "rename
 
 _SHOWN = 5
 Names = Mapping[str, Assignments]
-"""The names of each source."""
+"""Names of the tools of each source."""
 
 
 class Renaming(Struct, frozen=True, kw_only=True):

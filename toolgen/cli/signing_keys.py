@@ -1,4 +1,4 @@
-"""`toolgen keys rotate-signing`: the keys that access tokens of hosted clients are signed with."""
+"""Command `toolgen keys rotate-signing`: the keys that sign access tokens of hosted clients."""
 
 from __future__ import annotations
 

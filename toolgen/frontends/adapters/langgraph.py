@@ -29,11 +29,11 @@ __all__ = ["GatewayTool", "tools"]
 
 
 def tools(gateway: AgentGateway, principal: Party, *, session: str = "", wait_s: float = 30.0) -> list[BaseTool]:
-    """The tools of one principal, as they are now: ask again for each agent. Raises `ConfigError` for a principal that is none.
+    """Return the current tools of one principal: call it again for each agent. Raises `ConfigError` for an unknown principal.
 
-    `session` names the conversation whose turns the gateway counts: none without it, as a thread may go on for ever.
-    In a graph with a checkpointer, a call that waits for a person interrupts the graph. Resuming it wakes the call and no more: it is told
-    how it ended at the gateway, for which it waits up to `wait_s` seconds, and interrupts again when nobody has answered there.
+    `session` names the conversation whose turns the gateway counts; without it turns are not counted, because a thread may be endless. In a
+    graph with a checkpointer, a call that waits for a person interrupts the graph. Resuming it does not approve the call: it reads the
+    outcome at the gateway, waits up to `wait_s` seconds for it, and interrupts again if nobody has answered there.
     """
     caller = AdapterCaller(gateway=gateway, party=principal, client="langgraph", session=session)
     return [GatewayTool.of(caller, tool, wait_s) for tool in caller.offered()]

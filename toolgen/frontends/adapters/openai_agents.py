@@ -26,10 +26,10 @@ __all__ = ["tools"]
 
 
 def tools(gateway: AgentGateway, principal: Party, *, session: str = "", wait_s: float = 30.0) -> list[Tool]:
-    """The tools of one principal, as they are now: ask again for each agent. Raises `ConfigError` for a principal that is none.
+    """Return the current tools of one principal: call it again for each agent. Raises `ConfigError` for an unknown principal.
 
-    `session` names the conversation whose turns the gateway counts: none without it. A call that waits for a person waits `wait_s` seconds
-    for the answer at the gateway, and is then answered with its id and what it waits for.
+    `session` names the conversation whose turns the gateway counts; without it turns are not counted. A call that needs a person waits
+    `wait_s` seconds for the answer at the gateway, and then returns its id and the reason for waiting.
     """
     caller = AdapterCaller(gateway=gateway, party=principal, client="openai-agents", session=session)
     return [_tool(caller, tool, wait_s) for tool in caller.offered()]

@@ -49,15 +49,15 @@ _CORRECTABLE = frozenset({"validation", "unknown_tool", "sql_refused", "sql_fail
 
 
 class GatewayToolset(AbstractToolset[AgentDepsT]):
-    """The tools of one principal, as the policy in force gives them at each step of a run.
+    """Toolset of one principal, under the policy in force at each step of a run.
 
     `principal` is an id, a principal, or a function that finds it in the run's context, for agents that serve many users. `session` names
     the conversation whose turns the gateway counts, in the same ways: `lambda ctx: ctx.run_id` for each run its own.
 
     A call that waits for a person raises `ApprovalRequired`, so that the run ends with `DeferredToolRequests`; it waits at
     the gateway, and only there an answer counts (`decide`, the console, REST or the command line). Resumed with the requests' `metadata`,
-    the run is given how the call ended, for which it waits up to `wait_s` seconds. A call that waits for the user's device raises
-    `CallDeferred`; `answers` makes of what the device said what the run is resumed with.
+    the run gets the outcome of the call, for which it waits up to `wait_s` seconds. A call that waits for the user's device raises
+    `CallDeferred`; `answers` converts the answer of the device into the data with which the run is resumed.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
         return self._id
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
-        """The principal's tools, without the one that reads the end of a call: the framework resumes a call that waits.
+        """Return the principal's tools, without the one that reads results of calls: the framework resumes waiting calls.
 
-        Raises `ConfigError` when the policy does not know the principal.
+        Raises `ConfigError` if the policy does not have the principal.
         """
         offered = self._caller(ctx).offered()
         if self._shown is None or self._shown[0] is not offered:
@@ -117,7 +117,7 @@ class GatewayToolset(AbstractToolset[AgentDepsT]):
     async def decide(
         self, requests: DeferredToolRequests, answers: Mapping[str, bool], *, by: str, note: str = ""
     ) -> DeferredToolResults:
-        """Gives one person's answers (by tool call id) at the gateway, and makes of them what the run is resumed with.
+        """Send one person's answers (by tool call id) to the gateway, and return the data with which the run is resumed.
 
         `by` is a principal with a role of `approvals.approvers`; who it is, your application has made sure of. Raises `ToolgenError` for an
         answer that did not count, `KeyError` for one to no call of these requests.

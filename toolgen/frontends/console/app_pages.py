@@ -34,7 +34,7 @@ __all__ = ["APP_PAGES", "CLIENT", "AppPages", "page_policy"]
 
 APP_PAGES = "/apps/"
 CLIENT = "console/app"
-"""Name that calls and reads of apps have on record as their client."""
+"""Client name of calls and reads of apps in the audit log."""
 _ABOUT = "toolgen console app page"
 _EXPIRES_S = 60.0
 _PAGE = re.compile(r"/apps/([A-Za-z0-9_-]{40,16384})\Z")
@@ -43,7 +43,7 @@ _PORTS = {"https": 443, "wss": 443}
 
 
 class _Ticket(msgspec.Struct, frozen=True, kw_only=True):
-    """Page that a person is shown: its URI and the source of its server ("" for the gateway's own), and the origin of their console."""
+    """Page for one person: its URI, the source of its server ("" for the gateway's own page), and the origin of the console."""
 
     principal: PrincipalRef
     uri: str
@@ -53,13 +53,13 @@ class _Ticket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppPages:
-    """Pages of apps by their tickets, and the addresses with those."""
+    """Pages of apps by their tickets, and the addresses with tickets."""
 
     def __init__(self, gateway: Administration, clock: Clock) -> None:
         self._gateway, self._clock = gateway, clock
 
     def address(self, visit: Visit, uri: str, source: str) -> str:
-        """Return the address at which the person of a visit is shown a page for a minute. Raises `StateError` without a key."""
+        """Return an address that shows a page to the person of a visit for a minute. Raises `StateError` without a key."""
         ticket = _Ticket(
             principal=party_of(visit.person.principal),
             uri=uri,
@@ -120,7 +120,7 @@ def permitted(egress: Egress, origin: str, source: str) -> bool:
     """Return True if the policy lets data go to an origin: a page may send there what it is shown, as its source might."""
     parts = urlsplit(origin)
     port = parts.port or _PORTS.get(parts.scheme, 0)
-    # The address of a name is not known here, so that being listed is what counts.
+    # The address of a name is not known here, so the name itself has to be allowed.
     listed = replace(egress, private_networks=False)
     return isinstance(listed.check(parts.hostname or "", port, source=source), Allow)
 

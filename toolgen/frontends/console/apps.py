@@ -1,4 +1,4 @@
-"""Apps in the console: which page shows a result, what its frame is given, and calls that the page makes as the person who is signed in."""
+"""Apps in the console: the page that shows a result, the data of its frame, and calls that the page makes as the signed-in person."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AppFrame(Struct, frozen=True, kw_only=True):
 
 def frame_of(visit: Visit, tool: Tool, arguments: JsonObject, envelope: Envelope) -> AppFrame | None:
     """Return the frame for the result of a call: the app of its tool, or the gateway's own for a waiting call and for other tools. None
-    where the console shows no apps, and for a call that was not made."""
+    if the console shows no apps, and for a call that was not made."""
     settings = visit.gateway.settings.console
     if not settings.apps or envelope.status not in {"ok", "pending"}:
         return None

@@ -24,11 +24,8 @@ from toolgen.frontends.http.request import EventStream, Rejected, Response
 
 __all__ = ["Live", "newest"]
 
-_FIELDS = (
-    "principal",
-    "tool",
-    "status",
-)  # a text is not a filter here: it would be searched in every entry, every second
+# A text is not a filter here: it would be searched in every entry, every second.
+_FIELDS = ("principal", "tool", "status")
 _ROWS = 50
 _LOOK_S = 1.0
 _QUIET_LOOKS = 10

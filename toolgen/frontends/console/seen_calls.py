@@ -51,9 +51,7 @@ async def seen_calls(visit: Visit, call: Entry, entries: tuple[Entry, ...]) -> t
         said = entry.get("arguments")
         if entry.get("event") == "intent" and isinstance(said, Mapping):
             call, arguments = {**call, "bound": (), **entry}, said
-        if entry.get("status") == "narrowed" and isinstance(
-            said, Mapping
-        ):  # a check of the project changed the arguments
+        if entry.get("status") == "narrowed" and isinstance(said, Mapping):  # a project's check changed the arguments
             arguments = said
         if entry.get("event") != "decision" or not isinstance(said, Mapping) or not isinstance(arguments, Mapping):
             continue

@@ -170,8 +170,8 @@ class _Exchange:
 
 
 class HttpConnection(asyncio.Protocol):
-    """Reads requests one at a time. Data after an unanswered request is buffered up to a limit, and not parsed before the answer. A client
-    that sends or receives bytes too slowly is disconnected, with or without a credential."""
+    """Connection that reads requests one at a time. Data after an unanswered request is buffered up to a limit, and not parsed before the
+    answer. A client that sends or receives bytes too slowly is disconnected, with or without a credential."""
 
     __slots__ = (
         "__weakref__",

@@ -16,7 +16,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class OwnIssuer(Struct, frozen=True, kw_only=True):
-    """The gateway as the authorization server of its resources: of `/mcp`, and of the `endpoints` below it."""
+    """Gateway as the authorization server of its resources: of `/mcp`, and of the `endpoints` below it."""
 
     issuer: str
     scope: str
@@ -25,7 +25,7 @@ class OwnIssuer(Struct, frozen=True, kw_only=True):
 
 class ProtectedResource:
     """/mcp as a protected resource. `url` is the gateway's public origin, "" if it is not configured: then no metadata is published,
-    because the sender of a request chooses the address in it. `own` is None where people sign in at their identity provider itself."""
+    because the sender of a request chooses the address in it. `own` is None if people sign in at their identity provider itself."""
 
     def __init__(self, gateway: Facade, url: str, own: OwnIssuer | None = None) -> None:
         self._gateway = gateway

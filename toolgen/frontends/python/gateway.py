@@ -157,13 +157,13 @@ class Gateway:
         middleware: Sequence[object] = (),
         limits: RateLimits = (),
     ) -> Self:
-        """A gateway over one OpenAPI document (a path, a URL or the document), without a project: the principal `agent` may call the tools
-        with the effects of `allow`, and requests reach the document's servers, or `server`, and no other place.
+        """Create a gateway of one OpenAPI document (a path, a URL or the document), without a project: the principal `agent` may call the
+        tools with the effects of `allow`, and requests reach only the document's servers, or `server`.
 
-        `credentials` is the one credential that the document asks for, or several by security scheme, as under `auth:`. `record` is the
-        folder of the audit log; without one it is in a temporary folder that goes with the gateway. `middleware` are checks around every
-        call, the first outermost. Calls have no rate limit but `limits`: a rate for each principal ("60/min"), or several, or mappings as
-        under `limits:` of a policy. Raises `ToolgenError`.
+        `credentials` is the only credential that the document requires, or several by security scheme, as under `auth:`. `record` is the
+        folder of the audit log; without one it is in a temporary folder that is deleted with the gateway. `middleware` are checks around
+        every call, the first outermost. Calls have no rate limit but `limits`: a rate for each principal ("60/min"), or several, or
+        mappings as under `limits:` of a policy. Raises `ToolgenError`.
         """
         from toolgen.frontends.python.in_process import of_openapi  # noqa: PLC0415 - builds, which a project has done already
 
@@ -184,8 +184,8 @@ class Gateway:
         middleware: Sequence[object] = (),
         limits: RateLimits = (),
     ) -> Self:
-        """A gateway over functions of this program, whose tools are called as they are. What `from_openapi` says holds here too.
-        A function that `@tool` did not mark counts as one that writes. Raises `ConfigError` for one that cannot be a tool."""
+        """Create a gateway of functions of this program; each tool has the name of its function. The options are those of `from_openapi`. A
+        function without `@tool` counts as writing. Raises `ConfigError` for one that cannot be a tool."""
         from toolgen.frontends.python.in_process import of_functions  # noqa: PLC0415 - as above
 
         return cls._in_process(
@@ -206,10 +206,11 @@ class Gateway:
         middleware: Sequence[object] = (),
         limits: RateLimits = (),
     ) -> Self:
-        """A gateway over an application of this process, which `openapi` describes. Calls reach it without a socket, and no other place.
+        """Create a gateway of an application of this process, which `openapi` describes. Calls reach only this application,
+        without a socket.
 
-        `server` is the URL that the application's requests have: its name is in their `Host` header. The lifespan of the application is
-        the program's: have it running where it needs one. All else is as of `from_openapi`.
+        `server` is the base URL of the application's requests: its host is in their `Host` header. The program has to run the lifespan of
+        the application, if it needs one. The other options are those of `from_openapi`.
         """
         from toolgen.frontends.python.in_process import of_openapi  # noqa: PLC0415 - as above
 
@@ -286,7 +287,7 @@ class Gateway:
 
     @contextlib.asynccontextmanager
     async def short_session(self) -> AsyncIterator[Self]:
-        """The gateway for one command: calls are made and recorded, but what others approved is left to a gateway that stays."""
+        """Open the gateway for one command: calls are made and recorded; calls that others approved are left to a running gateway."""
         try:
             self._log.open()
             await self._shared.start(self._tools.known)
@@ -397,6 +398,7 @@ class Gateway:
     def principal(
         self, name: str, on_behalf_of: str | None = None, *, claims: Claims = NO_CLAIMS, user_claims: Claims = NO_CLAIMS
     ) -> Principal:
-        """A principal by its id, for those who run the gateway. Raises `ConfigError` when there is none.
-        `staff:ann` is a user of the issuer `staff`, with what `claims` in a token would make of her (`user_claims`: of its user)."""
+        """Return a principal by its id, for operators of the gateway. Raises `ConfigError` if there is none. `staff:ann` is a user of the
+        issuer `staff`, with the roles and attributes that a token with `claims` would give (`user_claims`: those of the user it acts for).
+        """
         return self.callers.named(name, on_behalf_of, claims=claims, user_claims=user_claims)

@@ -22,7 +22,7 @@ __all__ = ["BEAT", "READY", "Orders", "main"]
 
 READY = b"ready\n"
 BEAT = b"."
-"""The heartbeat of a worker, each second that its event loop runs."""
+"""Heartbeat of a worker, each second that its event loop runs."""
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):

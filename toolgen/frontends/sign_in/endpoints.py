@@ -1,4 +1,4 @@
-"""HTTP endpoints of the authorization server: metadata, keys, registration, tokens, and the way of a person's browser."""
+"""HTTP endpoints of the authorization server: metadata, keys, registration, tokens, and the pages of a sign-in."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class SignInEndpoints:
         return bool(_OWN.match(path) or _METADATA.match(path) or _RESOURCE.match(path))
 
     async def handle(self, request: Request) -> Response:
-        """Answer a request that was checked as every request to the gateway is."""
+        """Answer a request that passed the checks for every request to the gateway."""
         if request.crowded is not None:
             raise too_crowded(request.crowded)
         if found := _RESOURCE.match(request.path):
@@ -147,7 +147,7 @@ class SignInEndpoints:
 
 
 async def _form(request: Request) -> tuple[dict[str, str], list[str]]:
-    """Return the fields of a form, and the values of `resource`, which may stand more than once. Raises `OAuthError`."""
+    """Return the fields of a form, and the values of `resource`, which may occur several times. Raises `OAuthError`."""
     if request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _FORM:
         raise OAuthError("invalid_request", "expected Content-Type: application/x-www-form-urlencoded")
     body = await request.body()

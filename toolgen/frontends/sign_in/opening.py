@@ -1,4 +1,4 @@
-"""Opening of the authorization server at an application."""
+"""Connection of the authorization server with an HTTP application."""
 
 from __future__ import annotations
 

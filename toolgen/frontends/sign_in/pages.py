@@ -1,7 +1,7 @@
-"""Way of a person's browser: to the identity provider, back to the page on which they agree, and on to the client.
+"""Pages of a sign-in: the browser is sent to the identity provider, returns to the page of consent, and is sent to the client.
 
-Nobody is kept signed in: each request of a client leads through the identity provider, and what it answers counts for the browser that was
-sent there.
+Nobody is kept signed in: each request of a client leads through the identity provider, and its answer counts only for the browser
+that was sent there.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ConsentPages:
         )
 
     async def callback(self, request: Request) -> Response:
-        """Take the answer of the identity provider, once, for the browser that was sent there; then ask the person."""
+        """Accept the answer of the identity provider, once, from the browser that was sent there; then ask the person for consent."""
         query = dict(_pairs(request))
         held = cookies(request).get(self._cookie.name, "")
         attempt = await self._server.authorization.returned(held, query.get("state", ""))
@@ -95,7 +95,7 @@ class ConsentPages:
         return self._consent_page(question, client, principal, cookie)
 
     async def consent(self, request: Request) -> Response:
-        """Take the answer of the person."""
+        """Accept the person's answer to the question for consent."""
         check_origin(request)
         form = await form_of(request)
         held = cookies(request).get(self._cookie.name, "")

@@ -34,7 +34,7 @@ _BAD = frozenset({"error", "refused", "unfinished"})
 
 
 class EntryShipper:
-    """Shipper to one destination. Of the workers of a gateway one ships, the entries of all; another takes over when that one ends."""
+    """Shipper to one destination. One worker of a gateway ships the entries of all; when it ends, another one continues."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class EntryShipper:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins to ship."""
+        """Start shipping."""
         self._task = self._background.start(f"streaming the record to {self.name}", self._run)
 
     async def stop(self) -> None:
-        """Ends; what has not arrived is due after the next start."""
+        """Stop shipping; entries that have not arrived are sent after the next start."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -80,7 +80,7 @@ class EntryShipper:
             os.close(descriptor)
 
     async def ship(self, sent: SentEntries, *, forever: bool) -> None:
-        """Send what is due, again and again if `forever`, until it is cancelled."""
+        """Send due entries, repeatedly if `forever`, until cancelled."""
         pause = _PAUSE_S
         while True:
             try:
@@ -115,7 +115,7 @@ class EntryShipper:
 
 
 def syslog_message(stream: str, entry: RecordedEntry) -> bytes:
-    """Return an entry as a message of RFC 5424: who receives it twice knows it by stream and number."""
+    """Return an entry as a message of RFC 5424: its stream and number identify a message that arrives twice."""
     severity = _WARNING if entry.status in _BAD else _INFORMATIONAL
     data = f'[toolgen@32473 stream="{_value(stream)}" seq="{entry.seq}"]'
     head = f"<{_FACILITY * 8 + severity}>1 {entry.time or '-'} {_name(platform.node())} toolgen {os.getpid()}"
@@ -127,7 +127,7 @@ def _value(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a name as a header takes it: its first visible ASCII characters, or "-"."""
+    """Return a name in the form for a header: its first visible ASCII characters, or "-"."""
     found = _NAMES.search(text)
     return "-" if found is None else found[0]
 

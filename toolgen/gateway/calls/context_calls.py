@@ -128,7 +128,7 @@ class ContextCalls:
         return binding is not None and binding.reports_progress
 
     def _binding(self, prompt: object, resource: object) -> BindingProperties | None:
-        """The binding of a prompt or resource, or of the tool that reads it."""
+        """Return the binding of a prompt or resource, or of the tool that reads it."""
         context = self._current.compiled_policy.context
         found = context.prompts.get(prompt) if isinstance(prompt, str) else None
         one = found or (context.resource_of(resource) if isinstance(resource, str) else None)

@@ -1,4 +1,4 @@
-"""Access tokens that the gateway issued itself, after the company's identity provider said who the person is."""
+"""Access tokens that the gateway issued itself, after the company's identity provider identified the person."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["IssuedToken", "IssuedTokens"]
 class IssuedToken(Struct, frozen=True, kw_only=True):
     """Access token that is valid now. `claims` are those of the person's id token, with the client as `client_id`.
 
-    `expires` is the time until which this need not be asked again, in seconds since the epoch. `toolsets` narrow the caller.
+    `expires` is the time until which it need not be read again, in seconds since the epoch. `toolsets` narrow the caller.
     """
 
     claims: Mapping[str, Any]
@@ -36,4 +36,4 @@ class IssuedTokens(Protocol):
         """Issuer of the tokens."""
 
     async def read(self, token: SignedToken) -> IssuedToken:
-        """Return what a token stands for. Raises `RefusedTokenError`."""
+        """Return the content of a valid token. Raises `RefusedTokenError`."""

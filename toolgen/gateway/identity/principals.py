@@ -440,7 +440,8 @@ class Identity:
         return replace(principal, on_behalf_of=other, toolsets=self._narrowing(principal))
 
     def _narrowing(self, principal: Principal) -> frozenset[str]:
-        """The toolsets that a principal's credential is bound to: those of its key, or of the resource of a token of the gateway."""
+        """Return the toolsets that a principal's credential is bound to: those of its key, or those of the resource of a token that the
+        gateway issued."""
         if principal.proof is not None and principal.proof.client:
             return principal.toolsets
         return self._bound(principal)

@@ -69,7 +69,7 @@ class Monitoring:
 
     @property
     def telemetry_counts(self) -> TelemetryCounts | None:
-        """Counts of what was sent to a collector; None without one."""
+        """Return the numbers of what this worker sent to a collector, failed to send, and dropped; None without a collector."""
         return None if self._telemetry is None else self._telemetry.counts
 
     def systems(self) -> Mapping[str, Sequence[SystemHealth]]:

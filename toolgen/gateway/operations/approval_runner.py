@@ -95,12 +95,12 @@ class Runner:
         self.trouble = FaultLog(clock, "waiting calls are not processed")
 
     def start(self) -> None:
-        """Begin to look for work."""
+        """Start searching for approved and overdue calls."""
         self._sweep_at = self._clock.monotonic() + LEASE_S
         self._task = self._background.start("executing approved calls", self._run)
 
     async def stop(self) -> None:
-        """Start nothing more, and wait for the running work."""
+        """Start no further calls, and wait for the running ones."""
         self._stopping = True
         self._calls.news.announce()
         if self._task is not None:

@@ -16,7 +16,7 @@ NOT_BEGUN = frozenset({"paused", "rate_limited", "audit_unavailable", "upstream_
 CLOSED: Mapping[str, Outcome] = MappingProxyType(
     {"approval_denied": "refused", "expired": "refused", "cancelled": "cancelled", "outcome_unknown": "error"}
 )
-"""The outcome of a call that was closed with one of these codes."""
+"""Outcome of a call that was closed with one of these codes."""
 
 
 def lost(known: Invocation) -> Error:

@@ -1,4 +1,4 @@
-"""Client channel of a call that runs after people agreed to it: what it asks stands with the call, for a caller that returns."""
+"""Client channel of a call that runs after its approval: its questions are stored with the call, for a caller that returns."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ReturningCaller(CallReports):
 
     @property
     def listens(self) -> bool:
-        """False: the progress of the call is not told."""
+        """Return False: the progress of the call is not reported."""
         return False
 
     async def ask(self, key: str, method: str, params: JsonObject) -> Json:
-        """The answer to a question, once the caller has returned and given it. Raises `Unasked`."""
+        """Return the answer to a question after the caller has returned and answered it. Raises `Unasked`."""
         if request_kind(method, params) not in self._capabilities or self.disconnected():
             raise Unasked
         self._used[key] = number = self._used.get(key, 0) + 1

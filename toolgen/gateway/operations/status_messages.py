@@ -13,7 +13,7 @@ __all__ = ["account_error", "approval_error", "status_error", "suspension_error"
 
 
 def status_error(known: Invocation, where: str) -> Error:
-    """Return the error for the caller of a call that has not ended. `where` says where people are asked for approvals."""
+    """Return the error for the caller of a call that has not ended. `where` is the place at which people are asked for approvals."""
     match known.kind, known.status:
         case "approval", "pending":
             return approval_error(known, where)
@@ -32,7 +32,7 @@ def status_error(known: Invocation, where: str) -> Error:
 
 
 def approval_error(known: Invocation, where: str) -> Error:
-    """Return the error of a call that waits for people: who has to agree and, if the policy has it, where; never how to agree."""
+    """Return the error of a call that waits for people: who has to approve it and, if the policy states it, where; never how to approve."""
     several = len(known.approval.needs) > 1 or any(need.quorum > 1 for need in known.approval.needs)
     return Error(
         code="approval_required",

@@ -54,8 +54,8 @@ class SuspendedCalls:
         return suspension_error(made)
 
     async def await_account(self, call: Call, needed: AuthorizationRequiredError) -> Error | None:
-        """Keep a call for which its person has to link an account: it is made again, through every stage, once that is done. Return the
-        error for its caller, or None if the call is not kept, so that the caller has to make it again."""
+        """Store a call for which its person has to link an account: it is made again, through every stage, after that. Return the error for
+        its caller, or None if the call could not be stored, so that the caller has to make it again."""
         need = AccountNeed(
             name=needed.account,
             page=needed.page,
@@ -83,13 +83,14 @@ class SuspendedCalls:
         return True
 
     async def awaits_account(self, known: Invocation) -> bool:
-        """Return True if the person of a call has not linked the account that it waits for. Looked up twice a second at most."""
+        """Return True if the person of a call has not linked the account that it waits for. The accounts are read at most twice a
+        second."""
         need, tool, now = (
             known.account,
             self._current.compiled_policy.tool(known.tool),
             asyncio.get_running_loop().time(),
         )
-        if need is None or tool is None:  # a call of a tool that is gone ends as any other
+        if need is None or tool is None:  # a call whose tool is gone ends like any other call
             return False
         if self._looked.get(known.id, -_LOOK_S) > now - _LOOK_S:
             return True
@@ -103,7 +104,8 @@ class SuspendedCalls:
         return True
 
     async def _invocation(self, call: Call, seconds: float) -> Invocation:
-        """Return the stored form of a call. The digest of an approval that it was given stays: it was given under that policy."""
+        """Return the stored form of a call. If it was approved before, it keeps the digest of that approval, which belongs to the policy of
+        that time."""
         compiled_policy = self._current.compiled_policy
         scope_hash = compiled_policy.scope_hash(call.principal, call.tool)
         question = Question(
@@ -125,7 +127,7 @@ class SuspendedCalls:
             if known.status == "ended":
                 raise StateError("the call was given up meanwhile")
             first = known.attempt if first is None else first
-            if known.attempt > first:  # an earlier try was done after all, and somebody may have gone on with it
+            if known.attempt > first:  # an earlier try succeeded after all, and another worker may have continued it
                 return known
             changed = msgspec.structs.replace(
                 made, home=known.home, version=known.version, asked=known.asked, task=known.task
@@ -139,7 +141,7 @@ class SuspendedCalls:
 
 
 def _after(made: Invocation, known: Invocation) -> Invocation:
-    """Return a call that waits for an account, with the approval that it was given and no later end than that has."""
+    """Return a call that waits for an account, with its earlier approval, if there is one, and not beyond the expiry of that."""
     if known.kind not in {"approval", "account"} or (known.kind == "account" and not _approved(known)):
         return made
     state = msgspec.structs.replace(made.waits_for, approval=known.approval)

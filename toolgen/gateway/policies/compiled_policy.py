@@ -96,7 +96,7 @@ _MAX_PLACES = 1024  # maximum cached verdicts: they do not change under one poli
 
 
 class CurrentPolicy:
-    """The policy in force. Code that begins a call keeps that call's `compiled_policy` to its end."""
+    """Holder of the policy in force. Code that begins a call keeps that call's `compiled_policy` to its end."""
 
     compiled_policy: CompiledPolicy
 

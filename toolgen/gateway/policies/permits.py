@@ -1,4 +1,4 @@
-"""Verdicts of several policies on one connection: the strictest counts, and a proxy that any of them names is used."""
+"""Verdicts of several policies on one connection: the strictest counts, and a proxy of any of them is used."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ __all__ = ["asks_history", "credentials_of", "is_tolerant"]
 
 
 def credentials_of(policy: Policy, settings: Settings) -> PolicyCredentials:
-    """The credentials it accepts. Id tokens of the gateway's own clients sign people in, to the console or for a hosted client, and are
-    nobody's bearer tokens."""
+    """Return the credentials that a policy accepts. Id tokens of the gateway's own clients are not bearer tokens: they only sign people in,
+    to the console or for a hosted client."""
     credentials = policy.credentials
     for sign_in in (settings.console.sign_in, settings.sign_in):
         if sign_in is not None:

@@ -107,7 +107,7 @@ class _Edit(Struct, kw_only=True):
 
 
 class PolicyReloader:
-    """Puts a policy in force, and another one when its files change.
+    """Reloader that puts a policy in force, and another one when its files change.
 
     `state` is the state of the files before they were read: `start` handles changes since then.
     """
@@ -163,12 +163,12 @@ class PolicyReloader:
 
     @property
     def unsettled(self) -> bool:
-        """True while an edit of the policy is read, or is not in force as a whole."""
+        """Return True while an edit of the policy is read, or is not in force as a whole."""
         return self._edit is not None or self._reloading.locked()
 
     @property
     def settled(self) -> bool:
-        """True if the files have been unchanged for as long as an edit must be."""
+        """Return True if the files have been unchanged for as long as an edit must be."""
         return self.runtime.clock.monotonic() - self._since_change >= SETTLED_S
 
     def give(self, given: GivenRoles) -> None:

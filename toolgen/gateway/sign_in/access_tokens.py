@@ -20,7 +20,7 @@ from toolgen.state.sign_in import SignInStore
 __all__ = ["AccessTokens"]
 
 _LOOK_AGAIN_S = 30.0
-"""How long a token is accepted without a look at its grant: so long a revocation may take."""
+"""Time for which a token is accepted without reading its grant: a revocation takes effect within this time."""
 
 
 class AccessTokens:
@@ -71,7 +71,7 @@ class AccessTokens:
         return jwt.encode(claims, self._keys.pem_of(key), algorithm=ALGORITHM, headers=headers), lasts
 
     async def read(self, token: SignedToken) -> IssuedToken:
-        """Return what a token of this gateway stands for, if it is for a resource here. Raises `RefusedTokenError`."""
+        """Return the content of a token of this gateway for one of its resources. Raises `RefusedTokenError`."""
         claims = await self.verified(token)
         toolsets = self._resources.toolsets(claims.get("aud"))
         if toolsets is None:
@@ -84,7 +84,7 @@ class AccessTokens:
             issuer=str(grant.claims.get("iss", "")),
             subject=str(grant.claims.get("sub", "")),
             jwt_id=jwt_id if isinstance(jwt_id, str) else "",
-            issued=grant.at,  # a refresh gives nobody a token that is newer than a revocation
+            issued=grant.at,  # after a refresh too, so that no token is newer than a revocation
             client=grant.client,
         )
         expires = min(check_claims(claims, self._clock.now()), grant.expires, self._clock.now() + _LOOK_AGAIN_S)
@@ -107,7 +107,7 @@ class AccessTokens:
         return token.claims
 
     async def grant(self, claims: Mapping[str, Any]) -> SignInGrant | None:
-        """Return the grant of a verified token, if it exists and is of the same person and client. Raises `RefusedTokenError`."""
+        """Return the grant of a verified token. Raises `RefusedTokenError` if it does not exist, or is of another person or client."""
         try:
             kept = await self._store.get(SignInGrant, str(claims.get("sid", "")))
         except StateError as error:

@@ -36,7 +36,7 @@ def make_sign_in(
     record: Callable[[Mapping[str, Any]], Awaitable[object]],
     clock: Clock,
 ) -> SignInServer | None:
-    """Return the authorization server; None where nobody signs in through the gateway. Nothing is opened yet."""
+    """Return the authorization server; None if the project has no sign-in through the gateway. Nothing is opened yet."""
     settings = project.sign_in
     if settings is None:
         return None

@@ -42,7 +42,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class ClientRequest(Struct, frozen=True, kw_only=True):
-    """Authorization request that is in order."""
+    """Valid authorization request."""
 
     client: HostedClient
     redirect: str
@@ -68,8 +68,8 @@ class Authorization:
         self._clock = clock
 
     async def read(self, pairs: Sequence[tuple[str, str]]) -> ClientRequest:
-        """Return the request of a client. Raises `OAuthError`, which the person is shown and which is sent nowhere: a redirect that a
-        stranger can cause is an open redirector (RFC 9700 section 4.11.2)."""
+        """Return the request of a client. Raises `OAuthError`, which is only shown to the person: a redirect that a stranger can
+        cause is an open redirector (RFC 9700 section 4.11.2)."""
         query = _single(pairs)
         client_id = query.get("client_id", "")
         client = await self._clients.find(client_id) if client_id else None
@@ -99,7 +99,7 @@ class Authorization:
         )
 
     async def begin(self, request: ClientRequest) -> tuple[str, AuthorizationAttempt]:
-        """Keep a request while the person signs in; returns the token for the cookie of their browser. Raises `StateError`."""
+        """Store a request while the person signs in; returns the token for the cookie of their browser. Raises `StateError`."""
         token = secrets.token_urlsafe(32)
         attempt = AuthorizationAttempt(
             client=request.client.id,
@@ -111,12 +111,12 @@ class Authorization:
             nonce=secrets.token_urlsafe(24),
             verifier=secrets.token_urlsafe(48),
         )
-        # Anybody can begin one: what nobody comes back for gives way, and locks nobody out.
+        # Anybody can begin one: abandoned attempts are replaced, and lock nobody out.
         await self._store.put(attempt, token, seconds=_ATTEMPT_S, group="attempts", most=_MAX_ATTEMPTS)
         return token, attempt
 
     async def returned(self, token: str, state: str) -> AuthorizationAttempt | None:
-        """Return the attempt that a browser comes back with, once; None for another browser or another state. Raises `StateError`."""
+        """Return the attempt of a returning browser, once; None for another browser or another state. Raises `StateError`."""
         attempt = await self._store.take(AuthorizationAttempt, token) if token else None
         if attempt is None or not hmac.compare_digest(attempt.idp_state.encode(), state.encode("utf-8", "replace")):
             return None
@@ -125,7 +125,7 @@ class Authorization:
     async def question(
         self, attempt: AuthorizationAttempt, principal: str, claims: Mapping[str, Any], address: str
     ) -> tuple[str, ConsentQuestion]:
-        """Keep the question to a person who has signed in; returns the token for the cookie of their browser, which is a new one.
+        """Store the question to a person who has signed in; returns the token for the cookie of their browser, which is a new one.
 
         Raises `AuditError` and `StateError`.
         """
@@ -144,14 +144,14 @@ class Authorization:
         return token, question
 
     async def client_of(self, attempt: AuthorizationAttempt) -> HostedClient:
-        """Return the client of an attempt, as it is now. Raises `OAuthError`."""
+        """Return the client of an attempt in its current version. Raises `OAuthError`."""
         client = await self._clients.find(attempt.client)
         if client is None or not any(redirect_fits(one, attempt.redirect) for one in client.redirects):
             raise OAuthError("invalid_client", "the client is not what it was when the sign-in began")
         return client
 
     async def has_agreed(self, question: ConsentQuestion) -> bool:
-        """Return True if the person agreed to exactly this before, and nobody else can be at the other end.
+        """Return True if the person agreed to exactly this before, and no other program can receive the answer.
 
         Any program of a machine can be behind a loopback address or a private scheme (RFC 8252 section 8.6), so these are asked about
         each time. Raises `StateError`.
@@ -171,7 +171,7 @@ class Authorization:
     async def agree(
         self, question: ConsentQuestion, address: str, *, remember: bool = False, again: bool = False
     ) -> str:
-        """Issue a code for the client, and return where the browser goes with it. `again`: the person agreed before.
+        """Issue a code for the client, and return the address for the browser. `again`: the person agreed before.
 
         Raises `AuditError`, `OAuthError` and `StateError`.
         """
@@ -204,7 +204,7 @@ class Authorization:
         return self._back(attempt, code=code)
 
     async def deny(self, question: ConsentQuestion, address: str) -> str:
-        """Return where the browser goes after a refusal. Raises `AuditError`."""
+        """Return the address for the browser after a refusal. Raises `AuditError`."""
         attempt = question.attempt
         await self._log.note("consent_denied", principal=question.principal, client=attempt.client, address=address)
         return self._back(attempt, error="access_denied", error_description="the person did not agree")
@@ -216,7 +216,7 @@ class Authorization:
 
 
 async def use_code(store: SignInStore, code: str, grant: str) -> bool:
-    """Mark a code as exchanged for a grant; False where it was used, or is none. It is kept for a while, to see a second use.
+    """Mark a code as exchanged for a grant; returns False for a used or unknown code. It is stored for some time, to detect a second use.
 
     Raises `StateError`.
     """

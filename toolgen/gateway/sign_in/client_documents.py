@@ -1,7 +1,7 @@
 """Client ID metadata documents: a client whose id is the https address of its metadata, which is fetched, checked and kept for minutes.
 
-Whoever asks to sign in chooses the address. So the egress rules decide about every connection, an inner address needs an entry of its own
-there, redirects are not followed, and size, time and number of requests are bounded.
+The sender of a sign-in request chooses the address. So the egress rules decide about every connection, an inner address needs an entry of
+its own there, redirects are not followed, and size, time and number of requests are bounded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Fetched(Struct, frozen=True):
 
 
 def is_document_address(client_id: str) -> bool:
-    """Return True if a client id is the address of a metadata document: https, with a path, and nothing that hides where it leads."""
+    """Return True if a client id is the address of a metadata document: https, with a path, and without parts that hide its target."""
     if len(client_id) > _MAX_ADDRESS_LENGTH or not _ADDRESS.match(client_id):
         return False
     try:
@@ -167,11 +167,11 @@ class ClientDocuments:
 
 
 class _DocumentError(Exception):
-    """Fault of a document. The text is a fixed sentence about it, without anything that is in it."""
+    """Fault of a document. The text is a fixed sentence, without any part of the document."""
 
 
 def _own(said: Mapping[str, Any], client_id: str) -> Mapping[str, Any]:
-    """Return a document if it is that of its own address. Raises `_DocumentError`."""
+    """Return a document if its client id is its own address. Raises `_DocumentError`."""
     if said.get("client_id") != client_id:
         raise _DocumentError("names another client_id than its own address")
     if any(name in said for name in ("client_secret", "client_secret_expires_at")):

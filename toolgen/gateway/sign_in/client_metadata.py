@@ -61,7 +61,7 @@ def client_of(client_id: str, said: Mapping[str, Any], settings: ClientSettings,
 
 
 def plain_name(name: object) -> str:
-    """Return the name that a client has for people, without what is not seen or changes the order of letters; "" for none."""
+    """Return the display name of a client, without characters that are invisible or change the order of letters; "" for none."""
     if not isinstance(name, str):
         return ""
     spaced = "".join(" " if sign.isspace() else sign for sign in unicodedata.normalize("NFKC", name))
@@ -74,7 +74,7 @@ def _is_public(said: Mapping[str, Any], *, document: bool) -> bool:
 
 
 def _validated(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata that RFC 7591 knows, as Authlib reads it. Raises `OAuthError`."""
+    """Return the metadata of RFC 7591, checked by Authlib. Raises `OAuthError`."""
     from authlib.oauth2.rfc7591 import ClientMetadataClaims  # noqa: PLC0415 - behind the extra sign-in
     from joserfc.errors import JoseError  # noqa: PLC0415
 

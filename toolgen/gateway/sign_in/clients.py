@@ -20,9 +20,9 @@ from toolgen.state.sign_in import SignInStore
 __all__ = ["Clients", "digest_of"]
 
 MAX_UNUSED = 200
-"""How many clients may be registered with which nobody has signed in yet."""
+"""Maximum number of registered clients with which nobody has signed in yet."""
 MAX_EACH = 20
-"""How many clients one address may register within an hour."""
+"""Maximum number of clients that one address may register within an hour."""
 _UNUSED_S = 3600.0
 _USED_S = 180 * 86_400.0
 _MAX_ADDRESSES = 10_000
@@ -39,7 +39,7 @@ class Clients:
         self._registered: dict[str, list[float]] = {}
 
     async def find(self, client_id: str) -> HostedClient | None:
-        """Return a client; None for an id that nobody has. Raises `OAuthError` for a document that cannot be used, and `StateError`."""
+        """Return a client; None for an unknown id. Raises `OAuthError` for a document that cannot be used, and `StateError`."""
         if is_document_address(client_id):
             return await self._documents.client(client_id) if self.settings.metadata_documents else None
         if not self.settings.registration:
@@ -52,7 +52,7 @@ class Clients:
         return await self._documents.key_set(client)
 
     async def register(self, said: Mapping[str, Any], address: str) -> tuple[HostedClient, dict[str, Any]]:
-        """Keep a client that registers itself; returns it, and the answer, in which its secret stands this once.
+        """Store a client that registers itself; returns it, and the answer, which alone contains its secret.
 
         Raises `OAuthError` and `StateError`.
         """
@@ -84,7 +84,7 @@ class Clients:
         return client, answer
 
     async def used(self, client: HostedClient) -> None:
-        """Keep a client for longer that somebody has signed in with. Raises `StateError`."""
+        """Store a client for longer, because somebody has signed in with it. Raises `StateError`."""
         if client.document:
             return
         kept = await self._store.get(HostedClient, client.id)
@@ -104,5 +104,5 @@ class Clients:
 
 
 def digest_of(secret: str) -> str:
-    """Return the SHA-256 of a secret with enough bits of its own, in hex."""
+    """Return the SHA-256 of a secret with many random bits, in hex."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

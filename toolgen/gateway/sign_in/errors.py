@@ -1,4 +1,4 @@
-"""Errors of the authorization server, in the words of OAuth 2.0 (RFC 6749 section 5.2)."""
+"""Errors of the authorization server, with the codes of OAuth 2.0 (RFC 6749 section 5.2)."""
 
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ __all__ = ["Judgement", "KnownRecords", "basic_credentials", "judge_revocation",
 logging.getLogger("authlib").setLevel(logging.INFO)
 
 Issue = Callable[[bool], Mapping[str, Any]]
-"""Makes the answer of the token endpoint, with a refresh token or without."""
+"""Function that makes the answer of the token endpoint, with or without a refresh token."""
 
 
 class KnownRecords(Struct, frozen=True, kw_only=True):
-    """Records that a request names, as they were read: the client with its keys, the code, and the grant of a refresh token that fits."""
+    """Stored records that a request names: the client with its keys, the code, and the grant of a matching refresh token."""
 
     client: HostedClient | None
     keys: Mapping[str, Any] | None = None
@@ -51,7 +51,7 @@ class KnownRecords(Struct, frozen=True, kw_only=True):
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """Answer to a request. It counts only once the records still are what they were. `assertion` is the id and the end of an assertion
+    """Answer to a request. It is valid only if the records have not changed meanwhile. `assertion` is the id and the end of an assertion
     that was used, None without one."""
 
     status: int
@@ -77,7 +77,7 @@ def judge_revocation(known: KnownRecords, form: Mapping[str, str], authorization
 
 
 def basic_credentials(authorization: str) -> tuple[str, str] | None:
-    """Return the client id and secret of a Basic header, both form-encoded as RFC 6749 section 2.3.1 has it; None for another header."""
+    """Return the client id and secret of a Basic header, both form-encoded (RFC 6749 section 2.3.1); None for another header."""
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -89,7 +89,7 @@ def basic_credentials(authorization: str) -> tuple[str, str] | None:
 
 
 class _FormRequest(OAuth2Request):  # type: ignore[misc]
-    """Request to an endpoint. Its address is not read from it: clients cannot choose one."""
+    """Request to an endpoint. Its address is not taken from the client."""
 
     def __init__(self, form: Mapping[str, str], authorization: str) -> None:
         super().__init__("POST", "https://gateway.invalid/", headers={"Authorization": authorization})
@@ -105,7 +105,7 @@ class _FormRequest(OAuth2Request):  # type: ignore[misc]
 
 
 class _Client:
-    """Client, as Authlib asks about it."""
+    """Client, in the interface of Authlib."""
 
     def __init__(self, client: HostedClient) -> None:
         self.client = client
@@ -121,7 +121,7 @@ class _Client:
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
         own = self.client.method
-        # A secret is as good in the body as in the header, and clients mix the two up.
+        # A secret in the body is as secure as in the header, and clients confuse the two.
         return method == own or (method.startswith("client_secret") and own.startswith("client_secret"))
 
     def check_grant_type(self, grant_type: str) -> bool:
@@ -132,7 +132,7 @@ class _Client:
 
 
 class _Code:
-    """Authorization code, as Authlib asks about it."""
+    """Authorization code, in the interface of Authlib."""
 
     code_challenge_method = "S256"
 
@@ -151,7 +151,7 @@ class _Code:
 
 
 class _GrantToken:
-    """Token of a grant, as Authlib asks about it."""
+    """Token of a grant, in the interface of Authlib."""
 
     def __init__(self, grant: SignInGrant) -> None:
         self._grant = grant
@@ -167,7 +167,7 @@ class _GrantToken:
 
 
 class _Assertion(JWTBearerClientAssertion):  # type: ignore[misc]
-    """Assertion of a client (RFC 7523) for the token endpoint, or for the issuer, each exactly as the metadata has it."""
+    """Assertion of a client (RFC 7523) for the token endpoint, or for the issuer, each exactly as in the metadata."""
 
     CLIENT_AUTH_METHOD = "private_key_jwt"
     _LONGEST_S = 3600.0
@@ -212,7 +212,7 @@ class _CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
         return True
 
     def delete_authorization_code(self, authorization_code: _Code) -> None:
-        """Nothing: the caller does it, in one step with the grant."""
+        """Do nothing: the caller deletes the code in one step with storing the grant."""
 
 
 class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
@@ -227,14 +227,14 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         return True
 
     def revoke_old_credential(self, refresh_token: _GrantToken) -> None:
-        """Nothing: the caller does it, in one step."""
+        """Do nothing: the caller replaces the token in one step."""
 
     def _validate_token_scope(self, token: _GrantToken) -> None:
-        """Nothing: there is one scope, and the answer names it."""
+        """Accept every scope: there is only one, and the answer names it."""
 
 
 class _Pkce(CodeChallenge):  # type: ignore[misc]
-    """PKCE with S256 alone (RFC 9700 section 2.1.1)."""
+    """PKCE with S256 only (RFC 9700 section 2.1.1)."""
 
     DEFAULT_CODE_CHALLENGE_METHOD = "S256"
     SUPPORTED_CODE_CHALLENGE_METHOD: ClassVar[list[str]] = ["S256"]
@@ -273,10 +273,10 @@ class _Server(AuthorizationServer):  # type: ignore[misc]
         return _Client(known) if known is not None and known.id == client_id else None
 
     def save_token(self, token: Mapping[str, Any], request: Any) -> None:
-        """Nothing: the caller does it, in one step with the code or the refresh token."""
+        """Do nothing: the caller stores the grant in one step with the code or the refresh token."""
 
     def send_signal(self, name: str, *args: Any, **kwargs: Any) -> None:
-        """Nothing: there are no listeners."""
+        """Do nothing: there are no listeners."""
 
     def create_oauth2_request(self, request: _FormRequest) -> _FormRequest:
         return request

@@ -1,4 +1,4 @@
-"""Records of the authorization server. Each is encrypted where it is kept, and none of them shows its content when it is printed."""
+"""Records of the authorization server. Each is encrypted in the store, and its printed form does not show its content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 SCOPE = "mcp"
-"""The one scope: to call tools, as far as the policy lets the person."""
+"""Only scope: to call tools, as far as the policy permits the person."""
 
 
 class HostedClient(StoredRecord, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class HostedClient(StoredRecord, frozen=True, kw_only=True):
 
 
 class AuthorizationAttempt(StoredRecord, frozen=True, kw_only=True):
-    """Authorization request of a client that was found in order, while the person is at the identity provider.
+    """Valid authorization request of a client, while the person is at the identity provider.
 
     `idp_state`, `nonce` and `verifier` are of the gateway's own request there.
     """
@@ -69,7 +69,7 @@ class ConsentQuestion(StoredRecord, frozen=True, kw_only=True):
 
 
 class SignInGrant(StoredRecord, frozen=True, kw_only=True):
-    """Permission of a person for a client, for one resource. All tokens of one sign-in are of one grant.
+    """Permission of a person for a client, for one resource. All tokens of one sign-in belong to one grant.
 
     `claims` are those of the id token. `key` authenticates refresh tokens, of which the one with the number `turn` is the current one.
     `at` is the time of the sign-in, `expires` its end.

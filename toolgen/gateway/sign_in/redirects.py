@@ -20,7 +20,7 @@ _UNSAFE = frozenset(
 
 
 def redirect_fault(uri: str) -> str:
-    """Return why a client may not have this redirect URI; "" if it may.
+    """Return the reason why a client may not have this redirect URI; "" if it may.
 
     Permitted are https, http on loopback, and private schemes of applications (RFC 8252 section 7).
     """
@@ -55,7 +55,7 @@ def redirect_fits(registered: str, asked: str) -> bool:
 
 
 def redirect_host(uri: str) -> str:
-    """Return what a person is told of where a redirect URI leads: its host, or the scheme of an application."""
+    """Return the name of a redirect URI's target for people: its host, or the scheme of an application."""
     parts = _parts(uri)
     if parts is None:
         return ""

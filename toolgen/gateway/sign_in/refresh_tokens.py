@@ -1,6 +1,6 @@
 """Refresh tokens: the id of a grant, a number that grows with every use, and a MAC over both with the key of the grant.
 
-Whoever shows a number that was used before shows a copy (RFC 9700 section 4.14.2). No list of former tokens is needed for that, and a
+A token with a used number is a copy (RFC 9700 section 4.14.2). No list of former tokens is needed for that, and a
 token that the gateway never made does not count as one.
 """
 
@@ -20,14 +20,14 @@ _SHAPE = re.compile(r"tgr_([A-Za-z0-9_-]{20,40})\.([0-9]{1,9})\.([A-Za-z0-9_-]{4
 
 
 class ReadRefreshToken(Struct, frozen=True, kw_only=True):
-    """Refresh token as it was read. Nothing in it is believed before it fits a grant."""
+    """Parts of a refresh token. Nothing in it is trusted before it fits a grant."""
 
     grant: str
     turn: int
     mac: str
 
     def fits(self, grant: SignInGrant) -> bool:
-        """Return True if the gateway made this token, whether it was used or not."""
+        """Return True if the gateway made this token, even if it was used already."""
         return hmac.compare_digest(self.mac, _mac(grant, self.turn)) and self.turn <= grant.turn
 
     def __repr__(self) -> str:
@@ -40,7 +40,7 @@ def refresh_token(grant: SignInGrant) -> str:
 
 
 def read_refresh_token(text: str) -> ReadRefreshToken | None:
-    """Return the parts of a refresh token; None for a text that is none."""
+    """Return the parts of a refresh token; None for any other text."""
     found = _SHAPE.match(text)
     return None if found is None else ReadRefreshToken(grant=found[1], turn=int(found[2]), mac=found[3])
 

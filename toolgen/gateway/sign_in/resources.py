@@ -1,4 +1,4 @@
-"""Resources that tokens are issued for (RFC 8707): the MCP addresses of the gateway, and those of other gateways that were listed."""
+"""Resources that tokens are issued for (RFC 8707): the MCP addresses of the gateway, and the listed ones of other gateways."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Resources:
     def chosen(self, asked: Sequence[str]) -> str:
         """Return the resource that a request means. Raises `OAuthError`.
 
-        Clients without `resource` mean the gateway's main address. Some send the address with a slash at its end, or the origin alone,
-        where the metadata says https://host/mcp: these name no other resource, so they are taken for it.
+        Clients without `resource` mean the gateway's main address. Some send the address with a slash at its end, or only the origin,
+        although the metadata has https://host/mcp: these name no other resource, so they are treated like it.
         """
         if len(asked) > 1:
             raise OAuthError("invalid_target", "takes one resource")

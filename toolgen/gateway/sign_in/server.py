@@ -44,12 +44,12 @@ class SignInServer(Struct, frozen=True, kw_only=True):
     store: SignInStore
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close open connections."""
         await self.store.close()
 
 
 def server_metadata(issuer: str, settings: SignInSettings) -> dict[str, Any]:
-    """Return the metadata of the server (RFC 8414 section 2), with what OpenID Connect Discovery asks for besides."""
+    """Return the metadata of the server (RFC 8414 section 2), and the additional members of OpenID Connect Discovery."""
     offered = {
         "registration_endpoint": settings.clients.registration,
         "introspection_endpoint": bool(settings.introspection),

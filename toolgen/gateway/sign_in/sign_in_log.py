@@ -1,4 +1,4 @@
-"""Entries of the audit log about sign-ins through the gateway. None of them holds a token, a code or a secret."""
+"""Entries of the audit log about sign-ins through the gateway. None of them contains a token, a code or a secret."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["MAX_REFUSALS", "SignInLog"]
 
 _WINDOW_S = 60.0
 MAX_REFUSALS = 120
-"""How many refusals of requests without any proof are recorded in a minute. Anybody can cause them, and could fill the disk."""
+"""Maximum number of recorded refusals per minute of requests without any proof. Anybody can cause them, and could fill the disk."""
 
 
 class SignInLog:
-    """Writer of the entries. `append` raises `AuditError`: what cannot be recorded is not done."""
+    """Writer of the entries. `append` raises `AuditError`: then the recorded action is not executed."""
 
     def __init__(self, append: Callable[[Mapping[str, Any]], Awaitable[object]], clock: Clock) -> None:
         self._append = append
@@ -27,7 +27,7 @@ class SignInLog:
     async def note(
         self, code: str, *, principal: str = "", client: str = "", address: str = "", **details: str
     ) -> None:
-        """Record what happened: who signed in, and the OAuth client. Codes with `denied` or `replayed` are refusals."""
+        """Record an event with the person and the OAuth client. Codes with `denied` or `replayed` are refusals."""
         refused = any(word in code for word in ("refused", "denied", "replayed"))
         arguments = {"client_id": bounded(client, 300)} if client else {}
         arguments |= {name: bounded(value, 300) for name, value in details.items() if value}

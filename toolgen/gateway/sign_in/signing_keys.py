@@ -24,13 +24,14 @@ ALGORITHM = "ES256"
 _RING = "ring"
 _LIFETIME_S = 30 * 86_400.0
 _AHEAD_S = 3600.0
-"""How long a key is published before it signs: others read the key set again within that time."""
+"""Time for which a key is published before it signs: readers of the key set read it again within that time."""
 _LOOK_S = 5.0
 _KEPT_S = 10 * 366 * 86_400.0
 
 
 class SigningKeys:
-    """Signing keys in the shared state. `after_s` is how long a former key is still published: the lifetime of tokens, and some more."""
+    """Signing keys in the shared state. `after_s` is the time for which a former key is still published: a little longer than the lifetime
+    of tokens."""
 
     def __init__(self, store: SignInStore, clock: Clock, *, after_s: float) -> None:
         self._store = store
@@ -41,7 +42,7 @@ class SigningKeys:
         self._made: dict[str, ec.EllipticCurvePrivateKey] = {}
 
     async def signer(self) -> TokenSigningKey:
-        """Return the key that signs now. The first one is made when it is needed, and the next one when it is time. Raises `StateError`."""
+        """Return the key that signs now. The first one is made on demand, and the next one when it is due. Raises `StateError`."""
         ring, now = await self._current(), self._clock.now()
         if not ring.keys:
             ring = await self._change(lambda keys: keys or (_new_key(now),))

@@ -1,4 +1,4 @@
-"""Token, revocation and introspection endpoints: Authlib judges a request, and what it would change is done in one step or not at all."""
+"""Token, revocation and introspection endpoints: Authlib judges a request, and its changes are made in one step or not at all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["TokenEndpoint", "TokenEndpointDependencies"]
 _MAX_GRANTS_EACH = 100
 Answer = tuple[int, Mapping[str, Any]]
 Admit = Callable[[SignInGrant], "Principal | TokenRejected"]
-"""Whom the policy in force takes the person of a grant for."""
+"""Function that returns the principal of a grant's person under the policy in force."""
 
 
 class TokenEndpointDependencies(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class TokenEndpointDependencies(Struct, frozen=True, kw_only=True):
 
 
 class TokenEndpoint:
-    """Endpoints that clients send tokens to."""
+    """Endpoints for requests of clients about tokens."""
 
     def __init__(self, dependencies: TokenEndpointDependencies) -> None:
         self._dependencies = dependencies
@@ -75,7 +75,7 @@ class TokenEndpoint:
             return error.status, {"error": error.code, "error_description": error.text}
 
     async def revoke(self, form: Mapping[str, str], authorization: str, address: str) -> Answer:
-        """Revoke all tokens of the sign-in that a token is of (RFC 7009). Raises `AuditError` and `StateError`."""
+        """Revoke all tokens of the sign-in that a token belongs to (RFC 7009). Raises `AuditError` and `StateError`."""
         from toolgen.gateway.sign_in.oauth_protocol import judge_revocation  # noqa: PLC0415 - behind the extra sign-in
 
         client_id = ""
@@ -94,7 +94,7 @@ class TokenEndpoint:
         return judgement.status, judgement.body
 
     async def introspect(self, token: str) -> Mapping[str, Any]:
-        """Return what an access token stands for (RFC 7662); a refresh token, or one that is not valid, is `active: false`."""
+        """Return the content of an access token (RFC 7662); a refresh token, or one that is not valid, is `active: false`."""
         try:
             claims = await self._dependencies.tokens.verified(read_token(token))
             grant = await self._dependencies.tokens.grant(claims)
@@ -132,7 +132,7 @@ class TokenEndpoint:
         await parts.log.note(
             "token_issued", principal=grant.principal, client=client_id, resource=grant.resource, grant=grant.id
         )
-        # The grant is there before the code is used up, so that a second use of the code finds what to revoke.
+        # The grant is stored before the code is marked as used, so that a second use of the code finds the grant to revoke.
         seconds = self._lasts(grant, refreshed="refresh_token" in judgement.body)
         await parts.store.put(grant, grant.id, seconds=seconds, group=grant.person, most=_MAX_GRANTS_EACH)
         if not await use_code(parts.store, code, grant.id):
@@ -169,7 +169,7 @@ class TokenEndpoint:
         version = kept.version
         while not await parts.store.put(grant, grant.id, seconds=seconds, version=version, group=grant.person):
             now_kept = await parts.store.get(SignInGrant, grant.id)
-            if now_kept is None or now_kept.value.turn >= grant.turn:  # somebody else used the token meanwhile
+            if now_kept is None or now_kept.value.turn >= grant.turn:  # another request used the token meanwhile
                 await self._reused(grant)
                 raise _invalid_grant()
             version = now_kept.version  # its data key was wrapped again
@@ -202,7 +202,7 @@ class TokenEndpoint:
         }
 
     def _lasts(self, grant: SignInGrant, *, refreshed: bool) -> float:
-        """Return how long a grant is kept: while a refresh token of it is valid, or its one access token."""
+        """Return the time for which a grant is stored: while a refresh token of it is valid, or its only access token."""
         longest = self._dependencies.settings.idle_s if refreshed else self._dependencies.settings.access_s + 60.0
         return max(1.0, min(longest, grant.expires - self._dependencies.clock.now()))
 
@@ -231,7 +231,7 @@ class TokenEndpoint:
         return KnownRecords(client=client, keys=keys, code=code, grant=grant, audiences=self._dependencies.audiences)
 
     async def _grant_of(self, token: str) -> SignInGrant | None:
-        """Return the grant of a token that this gateway made, refresh tokens that were used included."""
+        """Return the grant of a token that this gateway made, also of used refresh tokens."""
         if (shown := read_refresh_token(token)) is not None:
             kept = await self._dependencies.store.get(SignInGrant, shown.grant)
             return kept.value if kept is not None and shown.fits(kept.value) else None
@@ -262,7 +262,8 @@ class TokenEndpoint:
 
 
 def claimed_client(form: Mapping[str, str], authorization: str) -> str:
-    """Return the client that a request says it is from; "" for none. Nothing is believed yet. Raises `OAuthError` for two clients."""
+    """Return the client that a request names as its sender; "" for none. The name is not verified yet. Raises `OAuthError` for two
+    clients."""
     from toolgen.gateway.sign_in.oauth_protocol import basic_credentials  # noqa: PLC0415 - behind the extra sign-in
 
     basic = basic_credentials(authorization)

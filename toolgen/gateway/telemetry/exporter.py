@@ -1,4 +1,4 @@
-"""Export to a collector over OTLP/HTTP: bounded queues, one request at a time, and no call that ever waits for it."""
+"""Export to a collector over OTLP/HTTP: bounded queues, one request at a time, and no call ever waits for it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _PAUSE_S = 1.0
 _MAX_PAUSE_S = 30.0
 _METRICS_S = 15.0
 _TOTAL_S = 10.0
-_LAST_S = 3.0  # for what is left when the gateway stops
+_LAST_S = 3.0  # time for sending the rest when the gateway stops
 _BATCH = 512
 _MAX_LINES = 2048
-_PASSING = frozenset({429, 502, 503, 504})  # to be tried again (OTLP/HTTP, section "Failures")
+_PASSING = frozenset({429, 502, 503, 504})  # statuses of requests that are repeated (OTLP/HTTP, section "Failures")
 
 
 Families: TypeAlias = Callable[[], Awaitable[Iterable[Family]]]
 
 
 class _Encodes(Protocol):
-    """Encoder of messages. A protocol, because its implementation takes the extra `otlp`."""
+    """Encoder of messages. A protocol, because its implementation needs the extra `otlp`."""
 
     def spans(self, ended: Sequence[EndedSpan]) -> bytes: ...
 
@@ -64,7 +64,7 @@ class Telemetry:
         self.counts = TelemetryCounts()
         self._lines = _LineQueue()
         self._secrets = SecretResolver(permit=permit)
-        # The collector's address is written into toolgen.yaml, and nowhere else.
+        # The collector's address comes only from toolgen.yaml.
         self._via = Via(permit=permit, destination=Destination(host="", port=0, service="keys"), total_s=_TOTAL_S)
         self._task: asyncio.Task[None] | None = None
         self._measured = 0.0
@@ -72,11 +72,11 @@ class Telemetry:
 
     @property
     def traces(self) -> SpanQueue | None:
-        """The queue of spans; None if traces are not sent."""
+        """Return the queue of spans; None if traces are not sent."""
         return self.spans if "traces" in self._settings.signals else None
 
     def start(self, families: Families) -> None:
-        """Begins to send. `families` returns the metrics of this worker, without names."""
+        """Start sending. `families` returns the metrics of this worker, without names."""
         self._families = families
         self._encoder = self._made()
         if "logs" in self._settings.signals:
@@ -84,7 +84,7 @@ class Telemetry:
         self._task = self._background.start("sending telemetry", self._run)
 
     async def stop(self) -> None:
-        """Sends what is left, if the collector takes it soon."""
+        """Stop, and send the rest, if the collector accepts it soon."""
         logging.getLogger("toolgen").removeHandler(self._lines)
         if self._task is None:
             return
@@ -105,8 +105,8 @@ class Telemetry:
             pause = _PAUSE_S if delivered else min(_MAX_PAUSE_S, 2 * pause)
 
     async def flush(self, *, measure: bool) -> bool:
-        """Send what is queued, and metrics if they are due. Returns False if the collector did not take something; that is kept, as far as
-        there is room."""
+        """Send queued data, and metrics if they are due. Returns False if the collector did not accept a part; that part stays queued, as
+        far as there is space."""
         while spans := self.spans.take(_BATCH):
             if not await self._sent("traces", self._encoder.spans(spans), len(spans)):
                 self.spans.put_back(spans)
@@ -143,7 +143,7 @@ class Telemetry:
                 self._down = False
                 return True
             self._failed(f"it answered {reply.status}")
-            if reply.status not in _PASSING:  # what it does not understand, it never will
+            if reply.status not in _PASSING:  # an invalid request is never accepted later
                 counts.failed[signal] += number
                 return True
         counts.failed[signal] += 1
@@ -156,7 +156,7 @@ class Telemetry:
 
 
 class _LineQueue(logging.Handler):
-    """Log lines that wait; above a number the oldest are dropped and counted."""
+    """Queue of log lines; above a maximum number the oldest are dropped and counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class _LineQueue(logging.Handler):
         self.dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line."""
+        """Add a line."""
         if len(self._lines) >= _MAX_LINES:
             self._lines.popleft()
             self.dropped += 1
@@ -175,7 +175,7 @@ class _LineQueue(logging.Handler):
         return [self._lines.popleft() for _ in range(min(most, len(self._lines)))]
 
     def put_back(self, lines: Sequence[logging.LogRecord]) -> None:
-        """Keep lines that were not sent, as far as there is room."""
+        """Return unsent lines to the queue, as far as there is space."""
         room = max(0, _MAX_LINES - len(self._lines))
         kept = lines[len(lines) - room :] if room < len(lines) else lines
         self.dropped += len(lines) - len(kept)

@@ -28,7 +28,7 @@ _NS = 1_000_000_000
 
 
 class OtlpEncoder:
-    """Encodes what one worker tells; `worker` is the name of its record's stream."""
+    """Encoder of the data of one worker; `worker` is the name of its stream in the audit log."""
 
     def __init__(self, worker: str, began_s: float) -> None:
         own = version("toolgen")
@@ -70,7 +70,7 @@ class OtlpEncoder:
         group = request.resource_logs.add(resource=self._resource).scope_logs.add(scope=self._scope)
         for one in records:
             attributes: dict[str, str | int] = {"logger.name": one.name}
-            if one.exc_info and one.exc_info[0] is not None:  # a message of an exception may quote anything
+            if one.exc_info and one.exc_info[0] is not None:  # the message of an exception may contain any data
                 attributes["exception.type"] = one.exc_info[0].__name__
                 attributes["exception.stacktrace"] = "".join(traceback.format_tb(one.exc_info[2]))
             group.log_records.add(

@@ -1,6 +1,6 @@
 """Spans of requests and of attempts at upstream systems, kept in a bounded queue until they are exported.
 
-They have names, codes and times, as OpenTelemetry's conventions for MCP and GenAI say. They hold no arguments, results or texts of errors.
+They have names, codes and times, by OpenTelemetry's conventions for MCP and GenAI, but no arguments, results or texts of errors.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SpanQueue:
         return OtlpSpan(self, f"POST {route}", _SERVER, parent or below(None), attributes)
 
     def executed(self, execute: Execute, call: Call) -> Coroutine[Any, Any, Success | Failed | Refused]:
-        """Execute a call in a span of its own, which the system behind the tool is told."""
+        """Execute a call in a separate span, whose context is sent to the upstream system."""
         trace = below(call.trace)
         tool = call.tool
         attributes: list[tuple[str, str | int]] = [
@@ -80,14 +80,14 @@ class SpanQueue:
         return _in_span(span, execute, replace(call, trace=trace))
 
     def put(self, span: EndedSpan) -> None:
-        """Keep an ended span; without room, the oldest is dropped."""
+        """Add an ended span; if the queue is full, the oldest is dropped."""
         if len(self._ended) >= self._size:
             self._ended.popleft()
             self.dropped += 1
         self._ended.append(span)
 
     def put_back(self, spans: Sequence[EndedSpan]) -> None:
-        """Keep spans that were not sent, as far as there is room."""
+        """Return unsent spans to the queue, as far as there is space."""
         room = max(0, self._size - len(self._ended))
         kept = spans[len(spans) - room :] if room < len(spans) else spans
         self.dropped += len(spans) - len(kept)
@@ -115,7 +115,7 @@ class OtlpSpan:
         self._attributes.append((name, value))
 
     def end(self, error: str) -> None:
-        """End the span; `error` is the code of what went wrong, "" for success. A trace that its caller does not keep has no spans."""
+        """End the span; `error` is the code of what went wrong, "" for success. A trace that its caller does not record has no spans."""
         if not self.trace.flags & _SAMPLED:
             return
         if error:
@@ -157,7 +157,7 @@ def _outcome(span: OtlpSpan, result: Success | Failed | Refused) -> str:
 
 
 def below(parent: Trace | None) -> Trace:
-    """Return a new place in a trace, below another; in a new trace without one."""
+    """Return a new position in a trace, below another; without one, in a new trace."""
     if parent is None:
         return Trace(trace_id=secrets.token_hex(16), span_id=secrets.token_hex(8), flags=_SAMPLED)
     return Trace(

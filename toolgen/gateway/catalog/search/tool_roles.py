@@ -81,7 +81,7 @@ class ToolRole(Struct, frozen=True):
 
     @property
     def finds_all(self) -> bool:
-        """True if the tool is a general search."""
+        """Return True if the tool is a general search."""
         return self.searches and self.takes_text and not self.named
 
     def gives(self, wanted: Resource, having: Collection[Resource] | None) -> float:

@@ -181,7 +181,7 @@ async def test_what_the_record_hides_is_undecidable(tmp_path: Path, capfdbinary:
     found = runner(capfdbinary)("policy", "replay", "--json", "--config", path).json()
     assert found["differ"] == []
     assert [item["tool"] for item in found["undecidable"]] == ["orders__send_mail"] * 2
-    assert "/to is recorded as a keyed digest" in found["undecidable"][0]["why"]
+    assert "/to is recorded only as a keyed digest" in found["undecidable"][0]["why"]
 
 
 def test_explain_says_of_every_rule_why(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

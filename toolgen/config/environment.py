@@ -75,7 +75,7 @@ class InForce(Struct, frozen=True, kw_only=True):
 
 def is_secret(path: _Path) -> bool:
     """Return True if the value at a path of toolgen.yaml is a credential, or a part of one."""
-    if len(path) == 5 and path[2] == "auth" and path[3] != HEADERS and path[4] in PLAIN:
+    if len(path) in {5, 6} and path[2] == "auth" and path[3] != HEADERS and path[-1] in PLAIN:
         return False
     return _below(path, _SECRETS) and path[-2:] != ("aws", "region")
 

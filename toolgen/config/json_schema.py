@@ -17,7 +17,7 @@ _Schema: TypeAlias = dict[str, Any]
 _TITLES: Mapping[FileKind, str] = {"toolgen.yaml": "toolgen.yaml", "policy": "A file of a toolgen policy"}
 _ENVIRONMENT = "environment"
 _READ_AS_TEXT = frozenset(
-    {"Credential", "CredentialTls"}
+    {"Credential", "CredentialServer", "CredentialTls"}
 )  # mappings with secrets: a reference there is resolved when it is used
 _KEYWORDS: Mapping[str, frozenset[str]] = {
     "number": frozenset({"minimum", "maximum", "exclusiveMinimum"}),

@@ -16,12 +16,14 @@ from toolgen.model.excerpt import bounded
 from toolgen.model.secret import SecretReference, parse_reference
 
 __all__ = [
+    "ID_JAG",
     "AuthError",
     "Basic",
     "CertificateSecrets",
     "EndpointTls",
     "Form",
     "OAuth",
+    "ResourceAuthorizationServer",
     "SigV4",
     "UserAccount",
     "Value",
@@ -48,6 +50,7 @@ PLAIN = frozenset(
         "revocation_url",
         "service",
         "subject_token",
+        "subject_token_type",
         "token_type",
         "token_url",
     }
@@ -74,7 +77,13 @@ _ACCOUNT_URLS = ("issuer", "authorization_url", "token_url", "revocation_url", "
 _ACCOUNT = frozenset({"account", "provider", *_ACCOUNT_URLS})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _TLS = frozenset({"certificate", "key", "authorities"})
-_EXCHANGE = frozenset({"subject_token", "token_type"})
+_EXCHANGE = frozenset({"subject_token", "subject_token_type", "token_type", "issuer", "authorization_server"})
+_SUBJECT_TYPES = ("access_token", "id_token")
+_RESOURCE_SERVER = frozenset(
+    {"issuer", "token_url", "client_id", "client_secret", "private_key", "key_id", "authentication"}
+)
+ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+"""Type of a token that one application presents to the authorization server of another (identity assertion authorization grant)."""
 
 
 class Value(Struct, frozen=True, kw_only=True):
@@ -98,11 +107,27 @@ class EndpointTls(Struct, frozen=True, kw_only=True):
     authorities: SecretReference | None = None
 
 
+class ResourceAuthorizationServer(Struct, frozen=True, kw_only=True):
+    """Authorization server of an API, with the client that the gateway is there. It takes assertions of the identity provider (RFC 7523).
+
+    `token_url` "" means the one in its metadata (RFC 8414).
+    """
+
+    issuer: str
+    client_id: SecretReference
+    authentication: str
+    token_url: str = ""
+    client_secret: SecretReference | None = None
+    private_key: SecretReference | None = None
+    key_id: str = ""
+
+
 class OAuth(Struct, frozen=True, kw_only=True):
     """OAuth client that requests a token at a token endpoint (RFC 6749).
 
     `grant` is client_credentials, refresh_token or token_exchange (RFC 8693, for the caller's own token). `token_url` "" means the
-    description's, if that may decide it. `authentication` is the client's authentication method.
+    description's, if that may decide it. `authentication` is the client's authentication method. With an `authorization_server`, the
+    exchange at the identity provider `issuer` gives an assertion, which that server exchanges for the token.
     """
 
     grant: str
@@ -117,6 +142,9 @@ class OAuth(Struct, frozen=True, kw_only=True):
     audience: str = ""
     resource: str = ""
     token_type: str = ""  # type of the token that an exchange requests
+    subject_token_type: str = "access_token"  # noqa: S105 - a type
+    issuer: str = ""
+    authorization_server: ResourceAuthorizationServer | None = None
     tls: EndpointTls | None = None
 
 
@@ -193,7 +221,8 @@ def _inner(key: str, value: str | Mapping[object, object]) -> object:
     if isinstance(value, str):
         return _parsed((key,), value)
     return {
-        str(name): _parsed((key, str(name)), text) if isinstance(text, str) else text for name, text in value.items()
+        str(name): _parsed((key, str(name)), text) if isinstance(text, str) and name not in PLAIN else text
+        for name, text in value.items()
     }
 
 
@@ -211,7 +240,7 @@ def literals(parsed: SecretReference | Mapping[str, object]) -> list[tuple[str, 
     return [
         path
         for path, value in inner
-        if isinstance(value, SecretReference) and value.provider == "literal" and path[0] not in UNSECRET
+        if isinstance(value, SecretReference) and value.provider == "literal" and path[-1] not in UNSECRET
     ]
 
 
@@ -304,14 +333,14 @@ def _address(written: Mapping[str, object], name: str) -> str:
 
 
 def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
-    grant = (
-        "refresh_token" if "refresh_token" in keys else "token_exchange" if keys & _EXCHANGE else "client_credentials"
-    )
+    exchange = bool(keys & _EXCHANGE)
+    grant = "refresh_token" if "refresh_token" in keys else "token_exchange" if exchange else "client_credentials"
     own = {"refresh_token": {"refresh_token"}, "token_exchange": set(_EXCHANGE)}.get(grant, set())
     _only(keys, _CLIENT | own)
     secret, private = _optional(written, "client_secret"), _optional(written, "private_key")
     if grant == "token_exchange" and _text(written, "subject_token") != "principal":
         raise ValueError("subject_token: takes the word principal, for the caller's own token")
+    server = _resource_server(written, keys) if grant == "token_exchange" else None
     client, tls = _optional(written, "client_id"), _tls(written)
     shown = tls is not None and tls.certificate is not None
     if client is None and (grant == "client_credentials" or secret or private):
@@ -335,10 +364,50 @@ def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
         key_id=_text(written, "key_id"),
         refresh_token=_optional(written, "refresh_token"),
         scopes=_scopes(written),
-        audience=_text(written, "audience"),
+        audience=_text(written, "audience") if server is None else server.issuer,
         resource=_text(written, "resource"),
-        token_type=_text(written, "token_type"),
+        token_type=_text(written, "token_type") if server is None else ID_JAG,
+        subject_token_type=_subject_type(written, usual="access_token" if server is None else "id_token"),
+        issuer=_text(written, "issuer"),
+        authorization_server=server,
         tls=tls,
+    )
+
+
+def _subject_type(written: Mapping[str, object], usual: str) -> str:
+    given = _text(written, "subject_token_type") or usual
+    if given not in _SUBJECT_TYPES:
+        raise ValueError(f"subject_token_type: '{bounded(given, 40)}' is none of {', '.join(_SUBJECT_TYPES)}")
+    return given
+
+
+def _resource_server(written: Mapping[str, object], keys: set[str]) -> ResourceAuthorizationServer | None:
+    """Return the authorization server of the API that takes assertions of the identity provider, if one is configured."""
+    given = written.get("authorization_server")
+    if given is None:
+        if "issuer" in keys:
+            raise ValueError("issuer: belongs to an exchange with an authorization_server")
+        return None
+    if not isinstance(given, Mapping):
+        raise ValueError("authorization_server: must be a mapping of issuer, client_id and its credential")  # noqa: TRY004
+    if misplaced := sorted(keys & {"audience", "token_type"}):
+        raise ValueError(f"{misplaced[0]}: is decided by the authorization_server")
+    for name in ("issuer", "token_url"):
+        if not _address(written, name):
+            raise ValueError(f"{name}: is missing; it is that of the identity provider")
+    inner = {str(key) for key in given}
+    _only(inner, _RESOURCE_SERVER)
+    if not _address(given, "issuer"):
+        raise ValueError("authorization_server: issuer: is missing")
+    secret, private = _optional(given, "client_secret"), _optional(given, "private_key")
+    return ResourceAuthorizationServer(
+        issuer=_address(given, "issuer"),
+        token_url=_address(given, "token_url"),
+        client_id=_reference(given, "client_id"),
+        authentication=_method(given, client=True, secret=secret is not None, private=private is not None, shown=False),
+        client_secret=secret,
+        private_key=private,
+        key_id=_text(given, "key_id"),
     )
 
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["CredentialKeys", "CredentialTls"]
+__all__ = ["CredentialKeys", "CredentialServer", "CredentialTls"]
 
 
 class CredentialTls(msgspec.Struct, forbid_unknown_fields=True):
     certificate: str | None = None
     key: str | None = None
     authorities: str | None = None
+
+
+class CredentialServer(msgspec.Struct, forbid_unknown_fields=True):
+    issuer: str
+    client_id: str
+    token_url: str = ""
+    client_secret: str | None = None
+    private_key: str | None = None
+    key_id: str = ""
+    authentication: str = ""
 
 
 class CredentialKeys(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,7 +50,9 @@ class CredentialKeys(msgspec.Struct, forbid_unknown_fields=True):
     resource: str = ""
     refresh_token: str | None = None
     subject_token: str = ""
+    subject_token_type: str = ""
     token_type: str = ""
+    authorization_server: CredentialServer | None = None
     account: str = ""
     provider: str = ""
     issuer: str = ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urljoin, urlsplit
 
 from toolgen.connectors.executor import Destination
+from toolgen.connectors.http.oauth.identity_assertion import subject_fault
 from toolgen.connectors.http.oauth.tokens import OAuthClient, OAuthClients
 from toolgen.core.error_codes import ErrorCode
 from toolgen.core.errors import SecretError, ToolgenError
@@ -56,6 +57,11 @@ class CallTokens:
         who, subject = "", None
         if form.grant == "token_exchange":
             who, subject = _subject(principal)
+            if form.authorization_server is not None and (fault := subject_fault(form, subject.reveal())):
+                raise NoTokenError(
+                    f"this tool acts upstream as the user it is called for, who {fault}; nothing was sent",
+                    suggestion="call with a token of the identity provider that is the issuer: of the source's credential",
+                )
         token = grant.known(who, subject) or await grant.fetch(who, subject)
         return Renewal(grant=grant, who=who, subject=subject, token=token)
 

@@ -15,7 +15,7 @@ from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, RefusedError, Via
 from toolgen.model.auth import UserAccount
 
-__all__ = ["ServerMetadata", "discover", "given_metadata"]
+__all__ = ["ServerMetadata", "discover", "discover_token_url", "given_metadata"]
 
 _MAX_URL_LENGTH = 2048
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -61,8 +61,21 @@ def given_metadata(form: UserAccount) -> ServerMetadata | None:
 
 async def discover(form: UserAccount, via: Via) -> ServerMetadata:
     """Read the metadata of the issuer of an account. Raises `OutboundError` for a document that is not the issuer's own."""
+    return _metadata(form, await _document(form.issuer, via))
+
+
+async def discover_token_url(issuer: str, via: Via) -> str:
+    """Return the token endpoint in the metadata of an issuer. Raises `OutboundError` for a document that is not the issuer's own."""
+    said = _own(issuer, await _document(issuer, via))
+    value = said.get("token_endpoint")
+    if not isinstance(value, str) or not _is_endpoint(value, local=urlsplit(issuer).scheme == "http"):
+        raise OutboundError("its metadata has no usable https address as token_endpoint")
+    return value
+
+
+async def _document(issuer: str, via: Via) -> Mapping[str, object]:
     fault: OutboundError | None = None
-    for address in _addresses(form.issuer):
+    for address in _addresses(issuer):
         try:
             reply = await ask(OutboundRequest(method="GET", url=address, headers={"Accept": "application/json"}), via)
         except RefusedError:
@@ -71,7 +84,7 @@ async def discover(form: UserAccount, via: Via) -> ServerMetadata:
             fault = error
             continue
         if reply.status == 200:
-            return _metadata(form, _object(reply.body))
+            return _object(reply.body)
         fault = OutboundError(f"its metadata cannot be found (status {reply.status})")
     raise fault or OutboundError("its metadata cannot be found")
 
@@ -90,11 +103,14 @@ def _addresses(issuer: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _metadata(form: UserAccount, said: Mapping[str, object]) -> ServerMetadata:
-    if (
-        said.get("issuer") != form.issuer
-    ):  # RFC 8414 section 3.3: must be identical, so that no other server can pose as the issuer
+def _own(issuer: str, said: Mapping[str, object]) -> Mapping[str, object]:
+    if said.get("issuer") != issuer:  # RFC 8414 section 3.3: must be identical
         raise OutboundError("its metadata names another issuer than the configured one")
+    return said
+
+
+def _metadata(form: UserAccount, said: Mapping[str, object]) -> ServerMetadata:
+    _own(form.issuer, said)
     methods = said.get("code_challenge_methods_supported")
     if methods is not None and (not isinstance(methods, list) or "S256" not in methods):
         raise OutboundError("it does not support PKCE with S256 (code_challenge_methods_supported)")

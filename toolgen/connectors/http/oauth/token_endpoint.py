@@ -23,7 +23,7 @@ from toolgen.model.auth import OAuth
 from toolgen.model.excerpt import bounded
 from toolgen.model.secret import Unprinted
 
-__all__ = ["Issued", "ResolvedSecrets", "members_of", "read_answer", "read_members", "request"]
+__all__ = ["Issued", "ResolvedSecrets", "members_of", "read_answer", "read_members", "refusal", "request"]
 
 _TYPES = "urn:ietf:params:oauth:token-type:"
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -41,7 +41,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 _ERRORS = {
     "invalid_request": "it finds something wrong with the request",
     "invalid_client": "it does not accept the client's credentials",
-    "invalid_grant": "it does not accept the refresh token or the caller's token",
+    "invalid_grant": "it does not accept the refresh token, the assertion or the caller's token",
     "invalid_scope": "it does not give these scopes",
     "unauthorized_client": "this client may not use this grant",
     "invalid_target": "it does not give tokens for this audience or resource",
@@ -88,7 +88,7 @@ def request(
             fields |= {
                 "grant_type": _EXCHANGE,
                 "subject_token": held.subject_token,
-                "subject_token_type": f"{_TYPES}access_token",
+                "subject_token_type": f"{_TYPES}{form.subject_token_type}",
             }
             if form.token_type:
                 fields["requested_token_type"] = form.token_type
@@ -121,10 +121,10 @@ def read_answer(reply: OutboundResponse, scopes: tuple[str, ...]) -> Issued:
 
 def read_members(status: int, answer: Mapping[str, object], scopes: tuple[str, ...]) -> Issued:
     """Return the token of the members of an answer. Raises as `read_answer`."""
-    code = answer.get("error")
-    if status != 200 or (code and "access_token" not in answer):  # GitHub, Slack and others report errors with 200
-        known = _ERRORS.get(code, "") if isinstance(code, str) else ""
-        raise OutboundError(f"it answered {status}{f': {known}' if known else ''}")
+    if status != 200 or (
+        answer.get("error") and "access_token" not in answer
+    ):  # GitHub, Slack and others report errors with 200
+        raise refusal(status, answer)
     token, kind = answer.get("access_token"), answer.get("token_type")
     if not isinstance(token, str) or not _TOKEN.match(token):
         raise OutboundError("its answer has no access_token that could be sent in a header")
@@ -137,6 +137,13 @@ def read_members(status: int, answer: Mapping[str, object], scopes: tuple[str, .
     if refreshed is not None and (not isinstance(refreshed, str) or not _TOKEN.match(refreshed)):
         raise OutboundError("its answer has a refresh_token that could never be sent back")
     return Issued(token=token, seconds=_seconds(answer.get("expires_in")), refresh_token=refreshed or "")
+
+
+def refusal(status: int, answer: Mapping[str, object]) -> OutboundError:
+    """Return the error for an answer without a token. Of what the endpoint says, only codes of standards are repeated."""
+    code = answer.get("error")
+    known = _ERRORS.get(code, "") if isinstance(code, str) else ""
+    return OutboundError(f"it answered {status}{f': {known}' if known else ''}")
 
 
 def _granted(scope: object) -> frozenset[str] | None:

@@ -14,7 +14,14 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.http.oauth.identity_assertion import (
+    ExpectedAssertion,
+    assertion_request,
+    read_assertion,
+    subject_of,
+)
 from toolgen.connectors.http.oauth.rotation import Rotation
+from toolgen.connectors.http.oauth.server_metadata import discover_token_url
 from toolgen.connectors.http.oauth.token_endpoint import Issued, ResolvedSecrets, read_answer, request
 from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import OutboundError, TlsMaterial, Via
@@ -22,7 +29,7 @@ from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.connectors.secrets import Secret, SecretReference, SecretResolver
 from toolgen.core.clock import Clock
 from toolgen.core.errors import SecretError
-from toolgen.model.auth import OAuth
+from toolgen.model.auth import OAuth, ResourceAuthorizationServer
 from toolgen.model.secret import Unprinted
 
 __all__ = ["BearerToken", "OAuthClient", "OAuthClients"]
@@ -36,6 +43,7 @@ _AHEAD = (
 _SPARE_S = 10.0  # seconds before its end at which a token is not sent any more: for the way, and for clocks that differ
 _FAILED_S = (1.0, 60.0)
 _MENDED_S = 30.0
+_METADATA_S = 3600.0
 
 log = logging.getLogger("toolgen.secrets")
 
@@ -113,6 +121,7 @@ class OAuthClient:
         self._endpoint = endpoint
         self._own = _Slot()
         self._exchanged: OrderedDict[tuple[str, bytes], _Slot] = OrderedDict()
+        self._found: tuple[str, float] | None = None
 
     def known(self, who: str, subject: Secret | None) -> str | None:
         """Return a token that can be sent at once, or None. A token near its end is replaced in the background."""
@@ -224,6 +233,8 @@ class OAuthClient:
             private_key=await self._value(form.private_key),
             subject_token=subject.reveal() if subject is not None else "",
         )
+        if form.authorization_server is not None:
+            return await self._asserted(form.authorization_server, held)
         if form.refresh_token is None:
             return await self._post(held)
         configured = await self._value(form.refresh_token)
@@ -240,15 +251,52 @@ class OAuthClient:
                 place.keep(issued.refresh_token)
             return issued
 
+    async def _asserted(self, server: ResourceAuthorizationServer, held: ResolvedSecrets) -> Issued:
+        """Exchange the caller's token for an assertion, and that for a token of the API's authorization server. The assertion is presented
+        once and kept nowhere."""
+        own = ResolvedSecrets(
+            client_id=await self._value(server.client_id),
+            client_secret=await self._value(server.client_secret),
+            private_key=await self._value(server.private_key),
+        )
+        expected = ExpectedAssertion(
+            issuer=self.form.issuer,
+            audience=server.issuer,
+            subject=subject_of(held.subject_token),
+            client_id=own.client_id,
+            resource=self.form.resource,
+        )
+        via = self._via(TlsMaterial())
+        try:
+            endpoint = server.token_url or await self._discovered(server.issuer, via)
+        except OutboundError as error:
+            raise _at(server, error) from None
+        asked = request(self.form, self._endpoint, held, self._clock.now())
+        reply = await ask(asked, self._via(await self._tls()))
+        assertion = read_assertion(reply, expected, self._clock.now())
+        presented = assertion_request(server, endpoint, own, assertion, self._clock.now())
+        try:
+            return read_answer(await ask(presented, via), self.form.scopes)
+        except OutboundError as error:
+            raise _at(server, error) from None
+
+    async def _discovered(self, issuer: str, via: Via) -> str:
+        now = self._clock.monotonic()
+        if self._found is None or self._found[1] <= now:
+            self._found = (await discover_token_url(issuer, via), now + _METADATA_S)
+        return self._found[0]
+
     async def _post(self, held: ResolvedSecrets) -> Issued:
-        via = Via(
+        asked = request(self.form, self._endpoint, held, self._clock.now())
+        return read_answer(await ask(asked, self._via(await self._tls())), self.form.scopes)
+
+    def _via(self, tls: TlsMaterial) -> Via:
+        return Via(
             permit=self._grants.permit,
             destination=Destination(host="", port=0, service="http"),
             resolver=self._grants.resolver,
-            tls=await self._tls(),
+            tls=tls,
         )
-        asked = request(self.form, self._endpoint, held, self._clock.now())
-        return read_answer(await ask(asked, via), self.form.scopes)
 
     async def _tls(self) -> TlsMaterial:
         given = self.form.tls
@@ -272,3 +320,8 @@ class OAuthClient:
             f"no token can be had from {self._host}: {why}",
             suggestion="tell the operator of the gateway; trying again at once does not help",
         )
+
+
+def _at(server: ResourceAuthorizationServer, error: OutboundError) -> OutboundError:
+    """Return an error that names the authorization server of the API, which is not the place that was asked first."""
+    return OutboundError(f"{urlsplit(server.issuer).hostname}, the authorization server of the API, gave none: {error}")

@@ -259,6 +259,11 @@ async def test_a_registration_that_is_no_object(tmp_path: Path, provider: Identi
         (b"", "application/x-www-form-urlencoded"),
         (b"grant_type=password&username=a&password=b", "application/x-www-form-urlencoded"),
         (b"grant_type=client_credentials", "application/x-www-form-urlencoded"),
+        # An identity assertion (ID-JAG) is no credential here, whoever brings it.
+        (
+            b"grant_type=urn:ietf:params:oauth:grant-type:jwt-bearer&assertion=a.b.c",
+            "application/x-www-form-urlencoded",
+        ),
     ],
 )
 async def test_a_token_request_that_is_none(tmp_path: Path, provider: IdentityProvider, body: bytes, kind: str) -> None:

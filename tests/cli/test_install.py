@@ -308,7 +308,7 @@ def test_a_client_of_a_gateway_that_runs_connected_when_it_called(
         (("emacs",), "is not one of"),
         (("cursor",), "name the principal with --as"),
         (("cursor", "--as", "nobody"), "has no principal 'nobody'"),
-        (("cursor", "--as", "bot", "--url", "ftp://x"), "takes an http(s) URL"),
+        (("cursor", "--as", "bot", "--url", "ftp://x"), "must be an http(s) URL"),
         (("cursor", "--as", "bot", "--name", "a.b"), "must be letters, digits"),
         (("claude-desktop", "--as", "bot", "--url", "http://127.0.0.1:1"), "remove --url"),
     ],

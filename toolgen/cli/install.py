@@ -145,7 +145,7 @@ def _server(settings: Settings, client: str, principal: str | None, url: str) ->
     who = _who(settings, principal)
     if url:
         if not url.startswith(("http://", "https://")):
-            raise click.BadParameter("takes an http(s) URL", param_hint="--url")
+            raise click.BadParameter("must be an http(s) URL", param_hint="--url")
         return Server(url=url, key=KEY_VARIABLE)
     program = Path(sys.executable).with_name("toolgen")
     start = [str(program)] if program.is_file() else [sys.executable, "-m", "toolgen"]

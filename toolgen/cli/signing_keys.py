@@ -31,7 +31,7 @@ def rotate_signing(config_path: str, at_once: bool) -> None:
     settings: Settings = load_settings(config_path)
     if settings.sign_in is None:
         raise ConfigError(
-            "nobody signs in through this gateway",
+            "this project has no sign-in through the gateway",
             suggestion="set gateway.sign_in in toolgen.yaml, or use `toolgen keys rotate`",
         )
     gateway = Gateway.load(config_path)

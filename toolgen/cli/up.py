@@ -120,7 +120,9 @@ def _made(specs: Sequence[str], config_path: str, *, mock: bool) -> str:
     there = Path(config_path).exists()
     if specs and there:
         raise ConfigError(
-            "is a project already, with sources of its own", where=config_path, suggestion="run `toolgen up` alone"
+            "is a project already, with sources of its own",
+            where=config_path,
+            suggestion="run `toolgen up` without a description",
         )
     if not specs and not there:
         raise ConfigError(

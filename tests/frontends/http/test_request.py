@@ -29,7 +29,7 @@ def test_a_query_is_read_as_a_mapping(query: bytes, expected: dict[str, str]) ->
     [
         (b"tool=a&tool=b", "the query parameter tool was sent more than once"),
         (b"tool=a&tool=a", "the query parameter tool was sent more than once"),
-        (b"other=a", "a parameter this route does not have"),
+        (b"other=a", "a parameter that this route does not have"),
         (b"tool=%ff", "not form-encoded text"),
         (b"&".join([b"tool=a"] * 33), "not form-encoded text"),
     ],

@@ -144,7 +144,7 @@ def test_a_rate_that_is_none_is_said_of_the_argument_and_of_no_file(limits: Any)
 
 
 def test_what_is_no_fastapi_application_is_refused_in_a_sentence() -> None:
-    with pytest.raises(ConfigError, match=r"takes a FastAPI application \(of others use from_asgi"):
+    with pytest.raises(ConfigError, match=r"needs a FastAPI application \(of others use from_asgi"):
         toolgen.Gateway.from_fastapi(object())
 
 
@@ -242,7 +242,7 @@ def untyped(value): ...  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ((print,), "is no function"),
+        ((print,), "is not a function"),
         ((add, add), "two functions are called add"),
         ((untyped,), "value has no type"),
     ],

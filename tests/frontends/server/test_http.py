@@ -58,7 +58,7 @@ def test_the_ready_line_names_a_port_that_accepts_and_sigterm_ends_it_in_order()
     assert process.returncode == 0
     assert out == "left\n"
     # Nothing is printed for a request but this, and nothing of the credential.
-    assert err == "a request from 127.0.0.1 had a credential in its URL; whatever it was should be replaced\n"
+    assert err == "a request from 127.0.0.1 had a credential in its URL; replace that credential\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -178,8 +178,8 @@ def test_workers_do_not_outlive_the_one_that_started_them(tmp_path: Path, redis:
 @pytest.mark.parametrize(
     ("settings", "options", "said"),
     [
-        ({}, ["--workers", "0"], "0 workers: takes 1 to 64"),
-        ({"gateway": {"workers": 65}}, [], "65 workers: takes 1 to 64"),
+        ({}, ["--workers", "0"], "0 workers: must be 1 to 64"),
+        ({"gateway": {"workers": 65}}, [], "65 workers: must be 1 to 64"),
         (
             {"state": "redis://127.0.0.1:6379/0"},
             ["--workers", "2", "--host", "192.0.2.1"],

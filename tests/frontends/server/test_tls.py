@@ -378,7 +378,7 @@ async def test_changed_files_are_used_for_new_connections(
         ),
         (lambda found: found.certificate.write_text("x"), "gateway.tls.key: server.key cannot be used"),
         (lambda found: found.key.write_text("x"), "gateway.tls.key: server.key cannot be used"),
-        (lambda found: found.client_ca.write_text("x"), "gateway.tls.client_ca: clients.pem holds no certificate"),
+        (lambda found: found.client_ca.write_text("x"), "gateway.tls.client_ca: clients.pem contains no certificate"),
         (
             lambda found: os.replace(found.key.parent / "b.key", found.key),
             "server.key is not the key of the certificate",

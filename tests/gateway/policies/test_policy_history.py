@@ -86,7 +86,7 @@ async def test_a_history_that_cannot_be_written_keeps_no_call_back(
         await gateway.monitoring.history.note()
         assert gateway.operations.ready() == ()
     assert [record.message for record in caplog.records if "history of the policy" in record.message] == [
-        "the history of the policy is not kept: the disk is full"
+        "the history of the policy cannot be written: the disk is full"
     ]
 
 

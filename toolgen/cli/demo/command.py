@@ -98,7 +98,7 @@ def _changed(made: Shop) -> None:
         except ToolgenError as error:
             accepted = False
             told.write(f"refused: {error}\n")
-    click.echo("\n> a service adds a sentence that nobody sees to a description, and the tools are built again")
+    click.echo("\n> a service adds an invisible sentence to a description, and the tools are built again")
     for line in told.getvalue().splitlines():
         click.echo(f"  {line}")
     click.echo(f"  hidden in it: {HIDDEN!r}")

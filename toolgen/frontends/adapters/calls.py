@@ -38,8 +38,8 @@ Party: TypeAlias = str | Principal
 """Calling principal: its id in the policy, or a principal that acts for a user (`gateway.principal("bot", "ann")`)."""
 _GONE = Error(
     code="expired",
-    message="this call is over, and how it ended is not kept any more",
-    suggestion="look at what it was to change before you make it again",
+    message="this call has ended, and its outcome is not stored any more",
+    suggestion="check what it should have changed before you make it again",
 )
 
 

@@ -112,7 +112,7 @@ class AppPages:
             return f"{parts.scheme}://{parts.netloc}"
         host = request.text(b"host")
         if not _NETLOC.match(host):
-            raise Rejected(400, "bad_request", "the Host header is no host name")
+            raise Rejected(400, "bad_request", "the Host header is not a host name")
         return f"{'https' if settings.secure else 'http'}://{host.lower()}"
 
 

@@ -284,7 +284,7 @@ async def _waiting(visit: Visit) -> Invocation:
             404,
             "not_found",
             "no call with this id waits for your answer",
-            suggestion="it may be answered, expired or taken back by now",
+            suggestion="it may already be answered, expired or withdrawn",
         )
     return known
 

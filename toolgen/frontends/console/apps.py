@@ -77,7 +77,7 @@ async def call(visit: Visit) -> Response:
             raise Rejected(413, "validation", f"arguments of an app have at most {_MAX_ARGUMENTS} characters")
         arguments = decode(form.get("arguments", "").encode(), dict[str, Any])
     except Malformed as error:
-        raise Rejected(400, "validation", f"the arguments are no JSON object: {error.message}") from None
+        raise Rejected(400, "validation", f"the arguments are not a JSON object: {error.message}") from None
     name = form.get("name", "")
     if form.get("own") == "yes":
         return _answer(visit, await _ended(visit, name, arguments), own=True)

@@ -32,7 +32,7 @@ async def agree(visit: Visit) -> Response:
     visit.request.parameters()
     decision = visit.form.get("decision", "")
     if decision not in {"approve", "deny"}:
-        raise Rejected(404, "not_found", "there is nothing to agree to")
+        raise Rejected(404, "not_found", "there is no request to approve")
     approve = decision == "approve"
     grants, name = visit.gateway.role_grants, visit.form.get("grant", "")
     answer = await grants.decide(name, approve=approve, principal=visit.person.principal)

@@ -69,7 +69,7 @@ class Provider:
         """
         where = (await self._endpoints())["token_endpoint"]
         if len(code) > _MAX_CODE_LENGTH:
-            raise ProviderError("its code is longer than any")
+            raise ProviderError("its code is too long")
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -81,7 +81,7 @@ class Provider:
         try:
             secret = await self._secret()
         except OSError as error:
-            raise ProviderError("the gateway's own secret for it cannot be had") from error
+            raise ProviderError("the gateway's own secret for it cannot be read") from error
         if secret is not None:  # RFC 6749, section 2.3.1
             pair = urlencode({"": self._settings.client_id})[1:] + ":" + urlencode({"": secret.reveal()})[1:]
             headers["authorization"] = "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")
@@ -105,13 +105,13 @@ class Provider:
         if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), attempt.nonce.encode()):
             raise ProviderError("its id token answers another attempt")
         if claims.get("iss") != self._settings.issuer:
-            raise ProviderError("its id token is by somebody else")
+            raise ProviderError("its id token has another issuer")
         audience = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
         if client not in audiences or (len(audiences) > 1 and claims.get("azp") != client):
-            raise ProviderError("its id token is for somebody else")
+            raise ProviderError("its id token is for another client")
         if claims.get("azp", client) != client:
-            raise ProviderError("its id token is for somebody else")
+            raise ProviderError("its id token is for another client")
 
     async def _endpoints(self) -> Mapping[str, str]:
         if self._found is None:
@@ -141,9 +141,9 @@ class Provider:
         try:
             found = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise ProviderError("its answer is no JSON") from error
+            raise ProviderError("its answer is not JSON") from error
         if not isinstance(found, dict):
-            raise ProviderError("its answer is no JSON object")
+            raise ProviderError("its answer is not a JSON object")
         return found
 
 

@@ -68,7 +68,7 @@ async def one(visit: Visit) -> Response:
     policies = await _known(visit)
     at = next((index for index, known in enumerate(policies) if known.digest == visit.part), None)
     if at is None:
-        raise Rejected(404, "not_found", "the record has no call under this policy, and it was not in force here")
+        raise Rejected(404, "not_found", "the audit log has no call under this policy, and it was not in force here")
     before = other or (policies[at + 1].digest if at + 1 < len(policies) else "")
     history = visit.gateway.monitoring.history.seen
     files, earlier = await history.files(visit.part), await history.files(before) if before else {}

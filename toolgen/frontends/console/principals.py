@@ -47,7 +47,7 @@ async def show(visit: Visit) -> Response:
         who = None
     calls = await visit.context.records.calls(Filters(principal=name), limit=_CALLS, counted=True)
     if who is None and not calls.rows:
-        raise Rejected(404, "not_found", "the policy has no such principal, and the record has no call of it")
+        raise Rejected(404, "not_found", "the policy has no such principal, and the audit log has no call of it")
     tools = () if who is None else _outlooks(visit, who)
     found = [one for one in tools if _fits(one, given)]
     start = int(given["from"]) if given.get("from", "").isdecimal() and len(given["from"]) < 8 else 0

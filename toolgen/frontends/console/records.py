@@ -122,7 +122,7 @@ class IndexRecords:
         try:
             opened = index_of(self._settings)
         except SecretError as error:
-            raise AuditError("the password of the index of the log cannot be had") from error
+            raise AuditError("the password of the index of the log cannot be read") from error
         with opened as index:
             self._index = index
             try:

@@ -32,7 +32,7 @@ async def story(visit: Visit) -> Response:
     visit.request.parameters()
     entries = await visit.context.records.story(visit.part)
     if not entries:
-        raise Rejected(404, "not_found", "there is no such call on record")
+        raise Rejected(404, "not_found", "the audit log has no such call")
     call = _told(entries)
     policy = visit.gateway.policy
     return visit.page(

@@ -274,7 +274,7 @@ class App:
         await self._check(request)
         if self._console is None or not request.path.startswith("/apps/"):
             raise Rejected(
-                404, "not_found", "this host serves pages of apps alone", suggestion="use the gateway's own address"
+                404, "not_found", "this host serves only pages of apps", suggestion="use the gateway's own address"
             )
         return await self._console.handle(request)
 
@@ -361,7 +361,7 @@ class App:
             raise Rejected(
                 400,
                 "validation",
-                "the query parameter detail holds a word that it does not have",
+                "the query parameter detail has an unknown word",
                 suggestion=f"use {', '.join(DETAILS)} (several with commas between them), or all",
             )
         body = await self._gateway.operations.measured(DETAILS if "all" in words else words)

@@ -73,7 +73,7 @@ class Authentication:
             return await self._entered(request, self._certified(request, certificate))
         found = _BEARER.match(value.decode("latin-1"))
         if found is None:
-            self._refuse(request, TokenRejected("the Authorization header holds no bearer token"))
+            self._refuse(request, TokenRejected("the Authorization header has no bearer token"))
         principal = self._gateway.callers.recognised(found[1]) or await self.admit(request, found[1])
         if b"x-on-behalf-of" in request.headers or b"x-toolset" in request.headers:
             return await self._entered(request, principal)
@@ -94,7 +94,7 @@ class Authentication:
             return
         self._attempts.failed(request.client)
         self._attempts.failed(_EVERYBODY)
-        log.warning("a request from %s had a credential in its URL; whatever it was should be replaced", request.client)
+        log.warning("a request from %s had a credential in its URL; replace that credential", request.client)
         await self._gateway.callers.note_refusal("credential_in_url", request.client)
 
     def _certificate(self, request: Request, certificates: ClientCertificates) -> str:
@@ -103,9 +103,11 @@ class Authentication:
             return ""
         if not certificates.trusts(request.peer):
             self._hold_back(request)
-            log.warning("%s sent the header of client certificates, and is no proxy of ours", request.peer)
+            log.warning("%s sent the header of client certificates, but is not a trusted proxy", request.peer)
             self._attempts.failed(request.client)
-            raise Rejected(400, "bad_request", "the header of client certificates is taken from trusted proxies alone")
+            raise Rejected(
+                400, "bad_request", "the header of client certificates is accepted only from trusted proxies"
+            )
         if self._header in request.repeated:
             raise Rejected(400, "bad_request", "the header of client certificates was sent more than once")
         return request.text(self._header)
@@ -160,7 +162,7 @@ class Authentication:
             raise Rejected(
                 403,
                 "forbidden",
-                "this token lacks a scope that the policy asks for",
+                "this token lacks a scope that the policy requires",
                 suggestion="ask the identity provider for the scopes that WWW-Authenticate names",
                 headers=(self.resource.challenge(request, "insufficient_scope", why.scopes),),
             )

@@ -361,7 +361,7 @@ class HttpConnection(asyncio.Protocol):
         lines = [_STATUS_LINES[answer.status], self._server.date()]
         for name, value in answer.fields():
             if _UNSAFE(value):
-                raise ValueError("a header of an answer holds a control character")
+                raise ValueError("a header of an answer contains a control character")
             lines += (name, b": ", value, b"\r\n")
         exchange.begun = True
         closes = _CLOSE in answer.headers

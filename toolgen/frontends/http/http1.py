@@ -188,7 +188,7 @@ class _Chunked:
                 behind = data[at : at + 2]
                 if behind != _CRLF:
                     if not _CRLF.startswith(behind):
-                        raise BadRequest("a chunk of the body is longer than it says")
+                        raise BadRequest("a chunk of the body is longer than its stated size")
                     break
                 at += 2
                 self._behind_data = False
@@ -255,7 +255,7 @@ def read_head(data: bytes) -> RequestHead:
 def _read_request_line(line: bytes) -> tuple[str, bytes, str]:
     found = _REQUEST_LINE.fullmatch(line)
     if found is None:
-        raise BadRequest("the request line is none of HTTP/1.1 or HTTP/1.0")
+        raise BadRequest("the request line is not one of HTTP/1.1 or HTTP/1.0")
     return found[1].decode("ascii"), found[2], found[3].decode("ascii")
 
 
@@ -327,7 +327,7 @@ def _read_length(headers: dict[bytes, bytes], repeated: frozenset[bytes], versio
 def _check_text(data: bytes, lines: int = 0) -> None:
     """Refuse control characters, and line ends other than the expected number of CR LF."""
     if data.translate(None, _NO_CONTROLS) or not data.count(b"\r") == data.count(b"\n") == lines:
-        raise BadRequest("the request holds a control character, or a line that does not end with CR LF")
+        raise BadRequest("the request contains a control character, or a line that does not end with CR LF")
 
 
 def _check_beginning(data: bytes) -> None:

@@ -188,7 +188,7 @@ class CredentialInUrl(Rejected):
         super().__init__(
             400,
             "bad_request",
-            "a credential is never taken from the URL, where logs and histories keep it",
+            "a credential is never accepted in the URL, because logs and histories store it",
             suggestion="send it as `Authorization: Bearer …`, and replace this one",
         )
 
@@ -271,7 +271,10 @@ class Request:
         for name, value in self._pairs() if self.query else ():
             if name not in known:
                 raise Rejected(
-                    400, "validation", "the query holds a parameter this route does not have", suggestion=_known(known)
+                    400,
+                    "validation",
+                    "the query has a parameter that this route does not have",
+                    suggestion=_known(known),
                 )
             if name in found:
                 raise Rejected(400, "validation", f"the query parameter {name} was sent more than once")
@@ -416,7 +419,7 @@ def agreed_key(request: Request, said: str, pointer: str) -> str:
         raise Rejected(
             400,
             "validation",
-            "the Idempotency-Key header and the key in the body are not the same, so that nobody knows which was meant",
+            "the Idempotency-Key header and the key in the body differ, so it is uncertain which one is meant",
             suggestion="send one of them",
             pointer=pointer,
         )

@@ -226,7 +226,7 @@ class Gateway:
         Raises `ConfigError` for anything else."""
         if not callable(getattr(app, "openapi", None)):
             raise ConfigError(
-                "from_fastapi takes a FastAPI application", suggestion="of others use from_asgi(app, document)"
+                "from_fastapi needs a FastAPI application", suggestion="of others use from_asgi(app, document)"
             )
         return cls.from_asgi(app, app.openapi(), **options)
 

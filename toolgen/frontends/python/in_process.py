@@ -92,7 +92,9 @@ def of_functions(
     module = types.ModuleType(_MODULE.format(next(_NUMBERS)))
     for function in functions:
         if not isinstance(function, types.FunctionType):
-            raise ConfigError(f"{function!r:.60} is no function", suggestion="give functions, not objects or methods")
+            raise ConfigError(
+                f"{function!r:.60} is not a function", suggestion="give functions, not objects or methods"
+            )
         if hasattr(module, function.__name__):
             raise ConfigError(f"two functions are called {function.__name__}")
         setattr(module, function.__name__, _moved(function, module.__name__))
@@ -106,7 +108,7 @@ def of_functions(
 
 def _effects(allow: Sequence[str]) -> tuple[Effect, ...]:
     if isinstance(allow, str):
-        raise ConfigError("allow: takes a list of effects, like ['read']")
+        raise ConfigError("allow: must be a list of effects, like ['read']")
     for one in allow:
         if one not in set(Effect):
             raise ConfigError(f"allow: '{one}' is not read, write or destructive{nearest(one, list(Effect))}")
@@ -127,7 +129,7 @@ def _limits(limits: RateLimits) -> str:
     try:
         return f"limits: {json.dumps(section)}\n"
     except (TypeError, ValueError) as error:
-        raise ConfigError("limits: takes rates like '60/min', or mappings as under `limits:` of a policy") from error
+        raise ConfigError("limits: must be rates like '60/min', or mappings as under `limits:` of a policy") from error
 
 
 @contextmanager
@@ -157,7 +159,7 @@ def _document(spec: str | Path | Mapping[str, Any], folder: Path) -> Path:
         try:
             path.write_text(json.dumps(spec), encoding="utf-8")
         except (TypeError, ValueError) as error:
-            raise ConfigError("the document is no JSON") from error
+            raise ConfigError("the document is not JSON") from error
         return path
     if not _is_remote(spec):
         return Path(spec).resolve()

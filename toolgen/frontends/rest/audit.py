@@ -121,12 +121,12 @@ def _time(query: Mapping[str, str], name: str) -> int | None:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None or len(text) > 40:
-        raise Rejected(400, "validation", f"the query parameter {name} takes a time like 2026-01-31T12:00:00Z")
+        raise Rejected(400, "validation", f"the query parameter {name} must be a time like 2026-01-31T12:00:00Z")
     return micros(text.upper())
 
 
 def _no_page() -> Rejected:
-    return Rejected(404, "not_found", "no page begins there", suggestion="ask for the first page, without a cursor")
+    return Rejected(404, "not_found", "no page begins there", suggestion="request the first page, without a cursor")
 
 
 def _cursor(text: str) -> Cursor | None:

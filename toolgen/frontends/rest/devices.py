@@ -64,7 +64,7 @@ class RestDevices:
                 raise Rejected(
                     403,
                     "forbidden",
-                    "a device asks as its user, and not as somebody who acts for them",
+                    "a device must authenticate as its user, not as a principal that acts for the user",
                     suggestion="show the user's own credential",
                 )
             if _EVENTS in request.headers.get(b"accept", b"").lower():

@@ -96,7 +96,9 @@ class _Form:
             message[name.strip()] = value.strip()
         filename = _filename(message)
         if filename is None:
-            raise Rejected(400, "bad_request", "the form has a field that is no file", suggestion="send one file alone")
+            raise Rejected(
+                400, "bad_request", "the form has a field that is not a file", suggestion="send only one file"
+            )
         self.filename = filename
         self.media_type = message.get_content_type() if message["Content-Type"] else ""
 
@@ -115,7 +117,7 @@ class _Form:
         while len(self._held) <= len(mark) and await self._more():
             pass
         if not self._held.startswith(b"--"):
-            raise Rejected(400, "bad_request", "the form has more than one part", suggestion="send one file alone")
+            raise Rejected(400, "bad_request", "the form has more than one part", suggestion="send only one file")
         while await self._more():
             self._held = b""
 

@@ -17,7 +17,7 @@ def account_paths() -> Node:
             **get(
                 "listAccounts",
                 "Accounts of the caller, or of the user it acts for, at systems that are called with accounts of people",
-                responses(answer("The accounts, without tokens, and the sources that take one.", "Accounts"), "503"),
+                responses(answer("The accounts, without tokens, and the sources that use one.", "Accounts"), "503"),
                 [],
             ),
             **post(

@@ -126,10 +126,10 @@ def _answer_paths() -> Node:
     return {
         "/v1/answers/{name}/{token}": get(
             "getAnswer",
-            "The bytes of a file that a call answered with a link, for as long as they are kept",
+            "The bytes of a file that a call answered with a link, while they are stored",
             {**responses(file, "503"), "404": answer("There is nothing here for this caller.", "Refusal")},
             [path("name", {"type": "string", "maxLength": 128}), path("token", token)],
-            "For the principal alone that made the call; `data.resource.path` of its envelope leads here.",
+            "Only for the principal that made the call; `data.resource.path` of its envelope has this path.",
         ),
         "/v1/files": _upload(),
     }
@@ -156,11 +156,9 @@ def _upload() -> Node:
     operation: Node = {
         "operationId": "uploadFile",
         "summary": "Keeps a file for the caller, whose calls may send it by its URI in place of its content",
-        "parameters": [
-            query("filename", {"type": "string"}, "What the file is called, of which 200 characters are kept.")
-        ],
+        "parameters": [query("filename", {"type": "string"}, "Name of the file, of which 200 characters are stored.")],
         "requestBody": {"content": {"*/*": binary, "multipart/form-data": form}},
-        "responses": {"201": shaped("The file is kept.", kept), **errors("503")},
+        "responses": {"201": shaped("The file is stored.", kept), **errors("503")},
     }
     return {"post": operation}
 
@@ -172,19 +170,19 @@ def _waiting_paths() -> Node:
     return {
         "/v1/calls/{id}": get(
             "getCall",
-            "How the caller's own call stands that had to wait or was left, or how it ended, for an hour",
+            "The state of the caller's own call that had to wait or runs in the background; its outcome is stored for an hour",
             endings,
             [call_id],
         ),
         "/v1/calls/{id}/cancel": post(
             "cancelCall",
-            "Withdraws the caller's own call, or ends it where it is being carried out, and says how it stands",
+            "Withdraws the caller's own waiting call, or ends a running one, and returns its state",
             endings,
             [call_id],
         ),
         "/v1/calls/{id}/events": get(
             "followCall",
-            "How the caller's own call goes on that had to wait or was left, as Server-Sent Events",
+            "The progress of the caller's own call that had to wait or runs in the background, as Server-Sent Events",
             responses(events, "404", "429", "503"),
             [call_id, query("wait", whole(MAX_WAIT_S, DEFAULT_WAIT_S), "For how many seconds, at most.")],
             "`progress` (`call_id`, `tool`, `state`: pending, approved or running, and how far it has come) at once and at each change, "
@@ -199,7 +197,7 @@ def _waiting_paths() -> Node:
         ),
         "/v1/approvals/{id}": post(
             "decide",
-            "Answers for a call: one no ends it, and once enough people said yes it is carried out once, by the gateway",
+            "Answers for a call: one denial ends it; after enough approvals the gateway executes it once",
             responses(answer("The answer counts.", "Decided"), "400", "403", "404", "409", "503"),
             [call_id],
             "Decision",
@@ -209,7 +207,7 @@ def _waiting_paths() -> Node:
 
 def _device_paths() -> Node:
     requests: Node = {
-        "description": "What the device is asked now; Server-Sent Events where `Accept` asks for them.",
+        "description": "Current requests for the device; Server-Sent Events if `Accept` requests them.",
         "content": {
             "application/json": {"schema": ref("DeviceRequests")},
             "text/event-stream": {"schema": ref("DeviceEvent")},
@@ -281,8 +279,8 @@ def _state_paths() -> Node:
     """Return the paths that need no credential."""
     counters: Node = {"description": "Counters.", "content": {"text/plain": {"schema": TEXT}}}
     alive, ready = {"200": answer("Alive.", "State")}, answer("Takes calls.", "State")
-    summary = "What this process counted, for Prometheus: sums for anybody, names for who may read the record"
-    words = f"What to tell by name, with commas between: {', '.join(DETAILS)}, or all. It takes a credential."
+    summary = "Metrics of this process, for Prometheus: sums for all callers, names for principals that may read the audit log"
+    words = f"What to tell by name, with commas between: {', '.join(DETAILS)}, or all. It needs a credential."
     word = f"({'|'.join((*DETAILS, 'all'))})"
     detail = query("detail", {"type": "string", "pattern": f"^{word}(,{word})*$"}, words)
     answers = responses(counters, "403")
@@ -309,17 +307,17 @@ def _state_paths() -> Node:
 
 _FOUND_BY = {
     "tool": "A name, or a glob like `shop__*`.",
-    "text": "What an entry of the call holds, letter case aside; searched without an index.",
+    "text": "Text in an entry of the call, ignoring case; searched without an index.",
 }
 _ENDINGS = {
     "200": "The call succeeded.",
-    "202": "It waits for somebody.",
+    "202": "The call waits for a person, an account or a device.",
     "403": "It was refused.",
     "404": "There is no such tool for this principal.",
     "429": "Too many calls; see Retry-After.",
     "500": "The tool or the gateway failed.",
     "502": "The system behind the tool failed.",
-    "503": "The gateway takes no calls or cannot use its state now, or the system behind the tool is down; see Retry-After.",
+    "503": "The gateway accepts no calls or cannot use its state now, or the system behind the tool is down; see Retry-After.",
     "504": "The system behind the tool did not answer in time.",
 }
 _STEP: Node = {
@@ -331,13 +329,13 @@ _STEP: Node = {
 _CONVERSATION: Node = {
     "name": "X-Conversation-Id",
     "in": "header",
-    "description": "The conversation this call belongs to: its turns are counted, and rules about earlier calls of a session look at it.",
+    "description": "The conversation this call belongs to: its turns are counted, and rules about earlier calls of a session use it.",
     "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{0,128}$"},
 }
 _WAIT = query(
     "wait",
     {"type": "number", "minimum": 0, "maximum": 300},
-    "How many seconds each call is waited for; what has not ended by then goes on by itself.",
+    "Maximum seconds of waiting for each call; a call that has not ended by then continues in the background.",
 )
 _OF_CALLS: tuple[Node, ...] = (
     _CONVERSATION,

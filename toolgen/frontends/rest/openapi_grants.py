@@ -23,7 +23,7 @@ def grant_paths() -> Node:
             ),
             **post(
                 "giveRole",
-                "Gives a role for some time, or asks for one that takes two people",
+                "Gives a temporary role, or requests one that needs two people",
                 responses(given, "403", "409", "429", "503"),
                 [],
                 "RoleWish",
@@ -32,7 +32,7 @@ def grant_paths() -> Node:
         "/v1/grants/{id}": {
             **post(
                 "answerRoleGrant",
-                "The second person's answer to a role that takes two",
+                "The second person's answer to a request for a role that needs two people",
                 responses(given, "403", "404", "409", "503"),
                 [grant_id],
                 "GrantAnswer",

@@ -212,7 +212,7 @@ def _approval() -> Node:
             "description": "The arguments as they were asked for, where an approver changed them.",
         },
         "edited_by": TEXT,
-        "needs": {"type": "array", "items": need, "description": "Who has to agree."},
+        "needs": {"type": "array", "items": need, "description": "People who have to approve."},
         "agreed": {"type": "array", "items": TEXT, "description": "Who did so far."},
         "shown": {**TEXT, "description": "Digest of `request` or `refusal`, which an answer may carry."},
         "rows": {
@@ -232,7 +232,7 @@ def _decision() -> Node:
         "digest": {
             "type": "string",
             "maxLength": 100,
-            "description": "Of the call as it was shown; an edited one takes it.",
+            "description": "Digest of the call as it was shown; required for an edited call.",
         },
         "shown": {
             "type": "string",
@@ -289,7 +289,7 @@ def _grant_schemas() -> Node:
     role: Node = {
         **dict.fromkeys(("id", "role", "principal", "reason", "asked_by", "agreed_by", "created", "expires"), TEXT),
         "kind": {"enum": ["role"]},
-        "break_glass": {"type": "boolean", "description": "Whether it takes two people."},
+        "break_glass": {"type": "boolean", "description": "True if it needs two people."},
         "status": {"enum": ["pending", "in_force", "ended"]},
     }
     name: Node = {"type": "string", "minLength": 1, "maxLength": 256}

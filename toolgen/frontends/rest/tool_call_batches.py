@@ -112,7 +112,9 @@ def batch(data: bytes) -> list[BatchCall]:
 def _call(item: bytes, pointer: str) -> BatchCall:
     kind = _decoded(item, _Kind, pointer).type
     if kind not in _FORMS:
-        raise Malformed(f"is no form of a tool call; use one of {', '.join(sorted(_FORMS))}", pointer=f"{pointer}/type")
+        raise Malformed(
+            f"is not a form of a tool call; use one of {', '.join(sorted(_FORMS))}", pointer=f"{pointer}/type"
+        )
     return _FORMS[kind](item, pointer)
 
 

@@ -68,7 +68,7 @@ def bind(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
     except (OSError, UnicodeError, OverflowError) as error:
         raise ConfigError(
-            f"cannot listen on {host}: it is no address of this machine", suggestion="see --host"
+            f"cannot listen on {host}: it is not an address of this machine", suggestion="see --host"
         ) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -90,7 +90,7 @@ def _why(error: Exception) -> str:
         case OSError(errno=errno.EACCES):
             return "this user may not use the port"
         case OSError(errno=errno.EADDRNOTAVAIL):
-            return "it is no address of this machine"
+            return "it is not an address of this machine"
         case _:
             return "the system does not allow it"
 

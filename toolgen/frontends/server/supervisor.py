@@ -46,7 +46,7 @@ _SIGNALS = tuple(number for number in signal.Signals if number.name in {"SIGINT"
 def check_workers(count: int) -> None:
     """Raise `ConfigError` for an invalid number of processes."""
     if not 1 <= count <= MAX_WORKERS:
-        raise ConfigError(f"{count} workers: takes 1 to {MAX_WORKERS}", suggestion="use one for each processor core")
+        raise ConfigError(f"{count} workers: must be 1 to {MAX_WORKERS}", suggestion="use one for each processor core")
     if count > 1 and os.name == "nt":
         raise ConfigError(
             "several workers do not run on Windows: no socket is passed on to them there",
@@ -122,7 +122,7 @@ class _Workers:
         for task in tasks:
             task.result()
         if not self._up.is_set() and not self._fine:
-            raise ConfigError("not every worker came up, so none serves", suggestion="what each said stands above")
+            raise ConfigError("not every worker came up, so none serves", suggestion="see the messages above")
         _logger.info("stopped: %s%s", stop.said(), "" if self._fine else "; not every worker ended in order")
         return self._fine
 
@@ -240,7 +240,7 @@ class _Workers:
                 silent = 0.0 if heard.is_set() else silent + _TICK_S
                 heard.clear()
             _logger.error(
-                "worker %d (process %d) is killed: its event loop has not run for %g s (it is stopped, or a function holds it up)",
+                "worker %d (process %d) is killed: its event loop has not run for %g s (it is stopped, or a function blocks it)",
                 index + 1,
                 process.pid,
                 self._silent_s,

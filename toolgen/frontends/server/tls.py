@@ -118,14 +118,14 @@ class ServerCertificate:
         except ssl.SSLError as error:
             why = "is not the key of the certificate" if error.reason == "KEY_VALUES_MISMATCH" else "cannot be used"
             raise self._fault(
-                "key", f"{files.key.name} {why}", "both take PEM, the certificate with its chain"
+                "key", f"{files.key.name} {why}", "both must be PEM, the certificate with its chain"
             ) from None
         if files.client_ca is not None:
             self._check(files.client_ca, "client_ca")
             try:
                 context.load_verify_locations(files.client_ca)
             except ssl.SSLError:
-                raise self._fault("client_ca", f"{files.client_ca.name} holds no certificate in PEM") from None
+                raise self._fault("client_ca", f"{files.client_ca.name} contains no certificate in PEM") from None
         self._tell_of_its_end()
         return context
 
@@ -138,7 +138,7 @@ class ServerCertificate:
 
     def _encrypted(self) -> str:
         raise self._fault(
-            "key", "the key is encrypted, and nobody is there to type its password", "store it without one"
+            "key", "the key is encrypted; the gateway cannot ask for its password", "store it without one"
         )
 
     def _fault(self, key: str, message: str, suggestion: str = "") -> ConfigError:

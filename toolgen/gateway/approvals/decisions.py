@@ -116,7 +116,9 @@ class Approvals:
         elif known.kind != "approval":  # approved before, and it waits for its user's device now
             found = Error(code="conflict", message="this call does not wait for an answer any more")
         elif not approve and (terms.arguments is not None or terms.remember is not None):
-            found = Error(code="validation", message="a denial takes no other arguments, and is not remembered")
+            found = Error(
+                code="validation", message="a denial has no other arguments, and does not count for later calls"
+            )
         elif approve:
             found = await self._approve(known, ApprovalVote(by=principal.id, roles=roles, at=0.0), note, terms)
         else:
@@ -131,7 +133,7 @@ class Approvals:
         if known is None:
             return Error(code="not_found", message="no call with this id waits for an answer")
         if not self.may_elicit(known):
-            return Error(code="forbidden", message="the policy takes no answers from the person at a caller's client")
+            return Error(code="forbidden", message="the policy accepts no answers from the person at a caller's client")
         note = "asked at the caller's client"
         if not approve:
             return await self._deny(known, note=note, by=caller.id, terms=_AT_CLIENT)

@@ -41,7 +41,7 @@ def remembered(grant_request: GrantRequest, known: Invocation, policy: Policy) -
         message, suggestion = "the policy lets an answer count for one call only", "approvals.remember allows more"
         return Error(code="forbidden", message=message, suggestion=suggestion)
     if grant_request.seconds is None and grant_request.calls is None and not grant_request.session:
-        return Error(code="validation", message="remember: takes for, calls or session, or several of them")
+        return Error(code="validation", message="remember: needs for, calls or session, or several of them")
     seconds = bounds.max_s if grant_request.seconds is None else grant_request.seconds
     calls = bounds.max_calls if grant_request.calls is None else grant_request.calls
     if seconds < 1 or calls < 1:

@@ -205,7 +205,7 @@ class RoleGrants:
             await self._record(agreed, "break_glass", by=principal.id, status="ok")
             if (kept := await self.store.replace(known, agreed)) is not None:
                 _logger.critical(
-                    "BREAK GLASS: %s has the role %s until %s, asked for by %s, agreed to by %s (%s)",
+                    "BREAK GLASS: %s has the role %s until %s, requested by %s, approved by %s (%s)",
                     kept.to, kept.role, timestamp(kept.expires), kept.asked_by, kept.agreed_by, kept.id,
                 )  # fmt: skip
                 await self.refresh()

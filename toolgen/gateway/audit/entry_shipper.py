@@ -60,7 +60,7 @@ class EntryShipper:
 
     def start(self) -> None:
         """Start shipping."""
-        self._task = self._background.start(f"streaming the record to {self.name}", self._run)
+        self._task = self._background.start(f"streaming the audit log to {self.name}", self._run)
 
     async def stop(self) -> None:
         """Stop shipping; entries that have not arrived are sent after the next start."""

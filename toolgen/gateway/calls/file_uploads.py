@@ -151,7 +151,7 @@ class FileUploads:
             if media_type and not (is_media_type(media_type) and agrees(media_type, found)):
                 return Error(
                     code="validation",
-                    message=f"the bytes of the file are {found}, and not what its media type says",
+                    message=f"the bytes of the file are {found}, which does not match its media type",
                     suggestion=f"send it as {found}, or leave the media type out",
                     rule=_RULE,
                 )

@@ -172,7 +172,7 @@ class Discovery:
         try:
             shown = described(tool, checked)
         except UnknownFieldError as error:
-            return _invalid(f"/fields: {str(error)!a} is no field of the arguments of {tool.name}")
+            return _invalid(f"/fields: {str(error)!a} is not a field of the arguments of {tool.name}")
         graph = self._graph(tool)
         if graph is not None and not checked.get("fields") and (fields := answer_fields(tool, graph)):
             shown["answer_fields"] = fields

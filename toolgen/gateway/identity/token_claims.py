@@ -18,7 +18,7 @@ def accepts(rule: TokenRule, claims: Mapping[str, Any], *, sign_in: bool) -> boo
         return False
     # An id token is only for its client, and has no scopes of this gateway.
     if not sign_in and not rule.scopes <= scopes_of(claims):
-        raise RefusedTokenError("it lacks a scope that the policy asks for", DisclosedReason.SCOPES, rule.scopes)
+        raise RefusedTokenError("it lacks a scope that the policy requires", DisclosedReason.SCOPES, rule.scopes)
     return True
 
 

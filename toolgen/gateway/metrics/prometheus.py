@@ -145,7 +145,7 @@ def _of_calls(metrics: Metrics, lost: int) -> Iterator[Family]:
     yield Family(
         "toolgen_call_duration_seconds",
         "histogram",
-        "How long calls took, from the record to the record.",
+        "Durations of calls, from the entry of the intent to that of the outcome.",
         [({"status": status}, took) for status, took in sorted(metrics.durations.items())],
     )
     yield Family(
@@ -243,7 +243,7 @@ def _of_telemetry(counts: TelemetryCounts | None) -> Iterator[Family]:
         ("failed", "Attempts to send to a collector that failed, by signal.", counts.failed),
         (
             "dropped",
-            "Spans and log lines that were dropped because a collector did not take them, by signal.",
+            "Spans and log lines that were dropped because a collector did not accept them, by signal.",
             counts.dropped,
         ),
     ):
@@ -254,7 +254,7 @@ def _of_telemetry(counts: TelemetryCounts | None) -> Iterator[Family]:
 def _of_streams(lags: Mapping[str, float]) -> Iterator[Family]:
     """Delays of entries for receivers of the record; nothing without one."""
     if lags:
-        text = "Age of the oldest entry that has not reached a receiver; told by the worker that sends."
+        text = "Age of the oldest entry that has not reached a receiver; reported by the worker that sends."
         samples = [({"receiver": name}, lag) for name, lag in sorted(lags.items())]
         yield Family("toolgen_audit_stream_lag_seconds", "gauge", text, samples)
 

@@ -17,8 +17,8 @@ __all__ = ["role_body", "role_event"]
 
 _TITLES: Mapping[NotifyEvent, str] = MappingProxyType(
     {
-        "break_glass_requested": "Break glass: somebody asks for a role, and another person has to agree",
-        "break_glass_given": "Break glass: two people agreed, and a role is in force",
+        "break_glass_requested": "Break glass: a role was requested, and another person has to approve it",
+        "break_glass_given": "Break glass: two people approved a role, which is in force",
     }
 )
 

@@ -62,8 +62,8 @@ def account_error(known: Invocation) -> Error:
     return Error(
         code="authorization_required",
         message=f"the person has to link an account{named}{more} for this call first, {where}",
-        suggestion=f"show the person the link, and do not make the call again: it goes on by itself after that, and {reads_end(known.id)}; "
-        "nothing was sent",
+        suggestion="show the person the link, and do not make the call again: it continues automatically after that, and "
+        f"{reads_end(known.id)}; nothing was sent",
         help_url=page,
         rule=known.rule,
     )

@@ -398,7 +398,7 @@ class WaitingCalls:
     ) -> Invocation | None:
         status, seq = CLOSED[error.code], None
         if recorded:
-            _logger.warning("call %s of %s: the store lost it, and the record has its outcome", held.id, held.tool)
+            _logger.warning("call %s of %s: the store lost it, and the audit log has its outcome", held.id, held.tool)
         else:
             ending = {"status": status, "code": error.code, "message": error.message}
             seq = await self.record(held, by=by, verdict=verdict, said=said, ending=ending)

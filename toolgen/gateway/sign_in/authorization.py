@@ -74,7 +74,7 @@ class Authorization:
         client_id = query.get("client_id", "")
         client = await self._clients.find(client_id) if client_id else None
         if client is None:
-            raise OAuthError("invalid_client", "nobody knows this client here; it has to register again")
+            raise OAuthError("invalid_client", "this client is not registered here; it has to register again")
         redirect = query.get("redirect_uri", "")
         if not any(redirect_fits(one, redirect) for one in client.redirects):
             known = ", ".join(sorted({redirect_host(one) for one in client.redirects}))

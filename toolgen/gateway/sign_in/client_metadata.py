@@ -114,7 +114,7 @@ def _keys(jwks: object) -> dict[str, Any] | None:
     if not isinstance(keys, list) or not 0 < len(keys) <= _MAX_KEYS:
         raise _fault(f"jwks: takes 1 to {_MAX_KEYS} keys")
     if any(not isinstance(key, dict) or key.get("kty") not in _PUBLIC_KEYS for key in keys):
-        raise _fault("jwks: takes public keys alone")
+        raise _fault("jwks: must have only public keys")
     return {"keys": keys}
 
 

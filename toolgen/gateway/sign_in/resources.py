@@ -30,7 +30,7 @@ class Resources:
         although the metadata has https://host/mcp: these name no other resource, so they are treated like it.
         """
         if len(asked) > 1:
-            raise OAuthError("invalid_target", "takes one resource")
+            raise OAuthError("invalid_target", "resource: only one is allowed")
         if not asked or asked[0] in {self._origin, f"{self._origin}/"}:
             return self.main
         for resource in (asked[0], asked[0].removesuffix("/")):

@@ -134,4 +134,4 @@ OPERATORS: Final = (
         """,
     ),
 )
-"""Operators and other parts of a statement, by the names of the parser's classes; a dialect says what it has beyond these."""
+"""Operators and other parts of a statement, by the names of the parser's classes; dialects add their own."""

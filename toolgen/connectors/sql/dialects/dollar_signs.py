@@ -30,7 +30,7 @@ _COMMENT_SIGNS: Final = re.compile(r"/\*|\*/")
 
 
 def separate_parameters(sql: str) -> str:
-    """Returns the text with a space after each parameter that would be read as the tag of a string."""
+    """Return the text with a space after each parameter that would be read as the tag of a string."""
     return "".join(_pieces(sql)) if _DOUBTFUL.search(sql) else sql
 
 
@@ -46,7 +46,7 @@ def _pieces(sql: str) -> Iterator[str]:
 
 
 def _end(sql: str, found: re.Match[str]) -> int:
-    """Position of the end of a comment, a string or a parameter; the end of the text if it is not closed."""
+    """Return the position of the end of a comment, a string or a parameter; the end of the text if it is not closed."""
     if found["comment"]:
         return _comment_end(sql, found.end())
     if (tag := found["tag"]) is not None:
@@ -56,7 +56,7 @@ def _end(sql: str, found: re.Match[str]) -> int:
 
 
 def _comment_end(sql: str, place: int) -> int:
-    """Comments nest in both engines."""
+    """Return the end of a comment. Comments nest in both engines."""
     depth = 1
     while depth and (sign := _COMMENT_SIGNS.search(sql, place)):
         depth += 1 if sign[0] == "/*" else -1

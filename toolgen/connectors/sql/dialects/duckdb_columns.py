@@ -159,7 +159,7 @@ def is_unpacked(node: exp.Expr) -> bool:
 
 
 def selection_of(item: exp.Expr) -> ColumnSelection | None:
-    """Return the columns of a star item of a SELECT list, or None for an ordinary item. Raises `StatementRefusal` for other forms."""
+    """Return the selected columns of an item of a SELECT list, or None for an ordinary item. Raises `StatementRefusal` for other forms."""
     if is_unpacked(item):
         inner = tuple(_selectors(item)) if _is_called(item, _UNPACKED) else ()
         return _selection(inner or (item,))

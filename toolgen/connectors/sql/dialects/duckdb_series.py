@@ -19,7 +19,7 @@ from toolgen.connectors.sql.guard.refusal import refuse
 __all__ = ["MAX_ELEMENTS", "bound_series", "is_bounded_series"]
 
 MAX_ELEMENTS: Final = 4_095
-_FACTOR: Final = "8"  # times 4,095 is the largest SMALLINT
+_FACTOR: Final = "8"  # times 4,095 fits into a SMALLINT, times 4,096 does not
 _NAMES: Final = frozenset({f"{CALL}range", f"{CALL}generate_series"})
 _UNITS: Final = frozenset(
     {"microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"}
@@ -69,7 +69,7 @@ def _makes_list(call: exp.Expr) -> bool:
 
 
 def _is_small(stop: exp.Expr, *, first: bool) -> bool:
-    """Return True for `least(n, 100)` from a number on, or a count that fails beyond about 1,000."""
+    """Return True for an upper bound `least(n, 100)`, or a count that fails beyond about 1,000; `first`: the list begins with a literal."""
     if first and isinstance(stop, exp.Anonymous) and str(stop.this).lower() == f"{CALL}least":
         return any(
             isinstance(one, exp.Literal) and one.name.isdigit() and len(one.name) < 9 and int(one.name) <= MAX_ELEMENTS

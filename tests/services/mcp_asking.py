@@ -20,6 +20,7 @@ from mcp.types import (
     ElicitRequestURLParams,
     InputRequiredResult,
     ListRootsRequest,
+    NotificationParams,
     SamplingMessage,
     TextContent,
     Tool,
@@ -165,6 +166,22 @@ async def folders(ctx: Context) -> Any:
     else:
         found = await ctx.session.list_roots()
     return " ".join(str(one.uri) for one in found.roots)
+
+
+CHANGES: list[str] = []
+
+
+async def _roots_changed(ctx: Any, params: Any) -> None:
+    CHANGES.append("roots")
+
+
+server._lowlevel_server.add_notification_handler("notifications/roots/list_changed", NotificationParams, _roots_changed)
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def changes() -> int:
+    """Counts the notifications that folders have changed."""
+    return len(CHANGES)
 
 
 @server.tool(annotations=ToolAnnotations(destructive_hint=False))

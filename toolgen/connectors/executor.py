@@ -18,6 +18,7 @@ from toolgen.model.verdict import Verdict
 __all__ = [
     "Answered",
     "AsgiApp",
+    "AsksForRoots",
     "ChecksFirst",
     "Destination",
     "Executor",
@@ -158,6 +159,17 @@ class FollowsResources(Protocol):
 
     async def follow(self, read: Call, listener: Callable[[ResourceNotice], None]) -> None:
         """Have a listener told of changes of the resource of a read, until this is cancelled. Returns if there is no way to tell."""
+
+
+@runtime_checkable
+class AsksForRoots(Protocol):
+    """An executor whose system may ask callers for their folders (roots)."""
+
+    def roots_asked(self) -> Sequence[Call]:
+        """Return the last call of each caller that the system got the folders of."""
+
+    async def roots_changed(self, call: Call) -> None:
+        """Tell the system that the folders of the caller of such a call have changed. Never raises for what the system does."""
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.circuit_breaker import SAVED, Ending, System
-from toolgen.connectors.executor import Executor, FollowsResources, ResourceNotice
+from toolgen.connectors.executor import AsksForRoots, Executor, FollowsResources, ResourceNotice
 from toolgen.connectors.failure_settings import ResilienceConfig
 from toolgen.connectors.health import SystemHealth
 from toolgen.core.background import SeldomLog
@@ -154,6 +154,15 @@ class ResilientExecutor:
         """Follow the resource of a read, if the inner executor can."""
         if isinstance(self._inner, FollowsResources):
             await self._inner.follow(read, listener)
+
+    def roots_asked(self) -> Sequence[Call]:
+        """Return the last call of each caller that the inner executor's system got the folders of."""
+        return self._inner.roots_asked() if isinstance(self._inner, AsksForRoots) else ()
+
+    async def roots_changed(self, call: Call) -> None:
+        """Tell the inner executor's system that folders have changed."""
+        if isinstance(self._inner, AsksForRoots):
+            await self._inner.roots_changed(call)
 
     def health(self) -> tuple[SystemHealth, ...]:
         """State of the systems that calls went to, in the order of their names."""

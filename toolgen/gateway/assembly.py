@@ -29,6 +29,7 @@ from toolgen.gateway.audit.reader import ProjectRecords
 from toolgen.gateway.calls.answer_files import AnswerFiles
 from toolgen.gateway.calls.call_preparation import CallPreparation
 from toolgen.gateway.calls.call_service import Callers, Calls
+from toolgen.gateway.calls.changed_roots import ChangedRoots
 from toolgen.gateway.calls.context_calls import ContextCalls
 from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.calls.departed_clients import DepartedClients
@@ -216,11 +217,12 @@ def assemble(settings: Settings, manifest: Manifest, policy: Policy, options: As
     troubles = (*own_troubles, *shared.troubles, *monitoring.troubles)
     status = _status(base, parts, execution, reloader, catalog, monitoring, troubles)
     followed = FollowedResources(current, lambda: reloader.runtime.executors, base.updates, log.append)
+    roots = ChangedRoots(current, lambda: reloader.runtime.executors, base.updates, base.clock)
     return GatewayParts(
         current=current,
         log=log,
         running=base.running,
-        context=ContextCalls(current, base.running, base.updates, followed, parts.calls, settings.mcp_servers),
+        context=ContextCalls(current, base.running, base.updates, followed, parts.calls, roots, settings.mcp_servers),
         background=background,
         meaning=base.meaning,
         shared=shared,

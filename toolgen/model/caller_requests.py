@@ -10,6 +10,7 @@ from toolgen.model.schema import JsonObject
 __all__ = [
     "REQUEST_CAPABILITIES",
     "REQUEST_KINDS",
+    "ROOTS_CHANGED",
     "SAMPLING_TOOLS",
     "SERVER_REQUESTS",
     "RequestKind",
@@ -32,6 +33,10 @@ SERVER_REQUESTS: Final[Mapping[str, RequestKind]] = {
     "roots/list": "roots",
 }
 """Methods of the requests, with the capability of clients that each needs."""
+
+
+ROOTS_CHANGED: Final = "notifications/roots/list_changed"
+"""Notification of a client whose folders have changed (2025-11-25, client/roots)."""
 
 
 def permitted(capabilities: frozenset[str], kinds: Set[str]) -> frozenset[str]:

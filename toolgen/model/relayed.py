@@ -8,14 +8,15 @@ from msgspec import Struct
 
 __all__ = ["LASTING_TOPICS", "RelayTopic", "Relayed"]
 
-RelayTopic: TypeAlias = Literal["changed", "subscription", "log_level"]
+RelayTopic: TypeAlias = Literal["changed", "subscription", "log_level", "roots"]
 LASTING_TOPICS: Final[frozenset[RelayTopic]] = frozenset({"subscription", "log_level"})
 """Topics whose messages a worker needs that begins later."""
 
 
 class Relayed(Struct, frozen=True, kw_only=True):
     """`changed`: the resource with the URI `name` has changed. `subscription`: the session `key` subscribed to the URI `name`, which it
-    writes as `value`, or ended that with an empty one. `log_level`: the session `key` gets log messages of the level `value` or above."""
+    writes as `value`, or ended that with an empty one. `log_level`: the session `key` gets log messages of the level `value` or above.
+    `roots`: the folders of the caller `key` have changed."""
 
     topic: RelayTopic
     key: str = ""

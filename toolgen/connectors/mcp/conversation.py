@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -29,7 +29,7 @@ from toolgen.core.clock import Clock
 from toolgen.core.errors import CanonicalError
 from toolgen.model.apps import AppPage, page_of
 from toolgen.model.call import Call
-from toolgen.model.caller_requests import SAMPLING_TOOLS, permitted
+from toolgen.model.caller_requests import ROOTS_CHANGED, SAMPLING_TOOLS, RequestKind, permitted
 from toolgen.model.excerpt import bounded
 from toolgen.model.icons import icons_in, is_web_address
 from toolgen.model.mcp import ListedTool, ServerTools, parts_of
@@ -278,11 +278,16 @@ class Conversation:
             params = {"cursor": cursor}
         yield failed("upstream_error", f"the server's answer to {kind} has no end, or more than {_MAX_PAGES} pages")
 
-    def asking(self, call: Call, time: CallTime) -> Call:
-        """Return the call with the channel over which the server may make requests of its caller."""
+    def asking(self, call: Call, time: CallTime, answered: Callable[[RequestKind | None], None]) -> Call:
+        """Return the call with the channel over which the server may make requests of its caller; `answered` is called with their kinds."""
         if call.line is None or not (self._allow and call.line.capabilities):
             return call
-        return replace(call, line=ServerRequests(call.line, self._allow, time))
+        return replace(call, line=ServerRequests(call.line, self._allow, time, answered))
+
+    async def tell_changed_roots(self, call: Call) -> None:
+        """Tell the server that folders of its caller have changed, if the session is known in which it may have asked for them."""
+        if self._epoch is not None and self._ready() == self._epoch and self._agreed.version != STATELESS:
+            await self._wire.tell({"jsonrpc": "2.0", "method": ROOTS_CHANGED}, self._agreed, call)
 
     async def call(self, method: str, params: JsonObject, call: Call, time: CallTime) -> Success | Failed | None:
         """Send a caller's request and return the server's answer, within its `time`.
@@ -446,7 +451,9 @@ class Conversation:
         """Begins with the handshake, which every server but the newest knows; those answer it with an error."""
         self._forget_lists()
         answer = await self._wire.ask(
-            initialize(self._next(), declared(self._allow | {SAMPLING_TOOLS}, apps=self._apps)), Agreed(), call
+            initialize(self._next(), declared(self._allow | {SAMPLING_TOOLS}, apps=self._apps, stateful=True)),
+            Agreed(),
+            call,
         )
         outcome = result_of(answer, call, "initialize")
         if isinstance(outcome, Success) and isinstance(outcome.data, dict):

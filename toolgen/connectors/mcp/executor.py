@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -23,7 +24,8 @@ from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ToolgenError
 from toolgen.model.apps import page_of
 from toolgen.model.argument_names import own_arguments
-from toolgen.model.call import Call, Principal
+from toolgen.model.call import Call, Principal, parties
+from toolgen.model.caller_requests import RequestKind
 from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import APP_PART, ServerTools
 from toolgen.model.prompt_injection import visible
@@ -35,6 +37,7 @@ __all__ = ["McpExecutor"]
 
 
 _MAX_CONVERSATIONS = 256
+_MAX_ROOTED = 1024
 _MAX_SESSIONS = 2  # begun for one call
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
@@ -144,6 +147,7 @@ class McpExecutor:
         self._sessions = sessions
         self._conversations: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
         self._followed: dict[tuple[str, str], ServerSubscriptions] = {}
+        self._rooted: OrderedDict[tuple[str, ...], Call] = OrderedDict()
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """Asks the server for the call, once it was seen that the tool is as it was pinned; never raises for what the server does."""
@@ -157,7 +161,9 @@ class McpExecutor:
             if refused := _changed(binding, listed):
                 return refused
             time = CallTime(until)
-            asking = conversation.asking(call if self._traces else replace(call, trace=None), time)
+            asking = conversation.asking(
+                call if self._traces else replace(call, trace=None), time, partial(self._answered, call)
+            )
             if binding.task and method == "tools/call":
                 outcome = await call_as_task(conversation, params, asking, time)
             else:
@@ -168,6 +174,22 @@ class McpExecutor:
                 return outcome
         message = "the server forgot the session that it had just begun; nothing was sent"
         return failed("upstream_unavailable", message, "try again later")
+
+    def _answered(self, call: Call, kind: RequestKind | None) -> None:
+        """Note the call of a caller whose folders the server got."""
+        if kind == "roots":
+            self._rooted[parties(call.principal)] = replace(call, line=None)
+            self._rooted.move_to_end(parties(call.principal))
+            if len(self._rooted) > _MAX_ROOTED:
+                self._rooted.popitem(last=False)
+
+    def roots_asked(self) -> Sequence[Call]:
+        """Return the last call of each caller that the server got the folders of."""
+        return tuple(self._rooted.values())
+
+    async def roots_changed(self, call: Call) -> None:
+        """Tell the server that the folders of a caller have changed. The server may ask for them again in the caller's next call."""
+        await self._with(call.principal).tell_changed_roots(_harmless(call))
 
     async def follow(self, read: Call, listener: NoticeListener) -> None:
         """Have a listener told of changes of the resource of a read, until this is cancelled. Returns if the server has no way to tell."""

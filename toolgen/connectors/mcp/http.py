@@ -35,6 +35,7 @@ from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.json_codec import decode_json
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Call, Principal
+from toolgen.model.caller_requests import ROOTS_CHANGED
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
@@ -154,7 +155,7 @@ _HARMLESS = frozenset(
         *("initialize", "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"),
         *("prompts/get", "resources/read", "completion/complete", "tasks/get", "tasks/result", "tasks/cancel"),
         *("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
-        *("notifications/initialized", "notifications/cancelled"),
+        *("notifications/initialized", "notifications/cancelled", ROOTS_CHANGED),
     }
 )
 _NAMED_BY: Mapping[str, str] = {

@@ -87,10 +87,17 @@ class CallTime:
 
 class ServerRequests(ForwardingChannel):
     """Client channel that checks a server's requests to the caller, and the caller's answers. `offered` are the kinds of requests that
-    the source allows."""
+    the source allows, and `answered` is called with the kind of each request that has an answer."""
 
-    def __init__(self, line: ClientChannel, offered: frozenset[str], time: CallTime) -> None:
+    def __init__(
+        self,
+        line: ClientChannel,
+        offered: frozenset[str],
+        time: CallTime,
+        answered: Callable[[RequestKind | None], None] = lambda _: None,
+    ) -> None:
         super().__init__(line, permitted(line.capabilities, offered))
+        self._answered = answered
         self._time = time
         self._count = self._open = 0
 
@@ -107,12 +114,14 @@ class ServerRequests(ForwardingChannel):
         finally:
             self._open -= 1
             self._time.go_on()
+        self._answered(request_kind(method, checked))
         return _checked_answer(method, checked, answer)
 
 
-def declared(kinds: frozenset[str], *, apps: bool = False) -> JsonObject:
-    """Return the client capabilities of these kinds of requests, and of a client that shows apps."""
-    found: dict[str, Json] = {"roots": {}} if "roots" in kinds else {}
+def declared(kinds: frozenset[str], *, apps: bool = False, stateful: bool = False) -> JsonObject:
+    """Return the client capabilities of these kinds of requests, and of a client that shows apps. `stateful`: changed roots are told, which
+    2026-07-28 has no notification for."""
+    found: dict[str, Json] = {"roots": {"listChanged": True} if stateful else {}} if "roots" in kinds else {}
     if "sampling" in kinds:
         found["sampling"] = {"tools": {}} if SAMPLING_TOOLS in kinds else {}
     modes: dict[str, Json] = {

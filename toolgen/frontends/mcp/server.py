@@ -59,6 +59,7 @@ from toolgen.gateway.metrics.tracing import METHODS, Span, Spans, TracedRequest
 from toolgen.gateway.protocol import Facade
 from toolgen.model.apps import APP_TYPE, APPS, OWN_PAGE, accepts_apps
 from toolgen.model.call import Principal, parties
+from toolgen.model.caller_requests import ROOTS_CHANGED
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
 from toolgen.model.unavailable import fault_error
@@ -103,6 +104,8 @@ class Mcp:
         """
         request = message.id
         if not isinstance(request, int | str) or not isinstance(message.method, str):
+            if message.method == ROOTS_CHANGED and protocol_style is ProtocolStyle.STATEFUL:
+                self.roots_changed(caller.principal, caller.capabilities)
             return RpcReply()
         began, error = self._clock.monotonic(), "internal"
         if META_TRACE in message.meta and (trace := trace_of(message)) is not None:
@@ -129,6 +132,11 @@ class Mcp:
             info = self._info(caller.endpoint, whole=message.method == "server/discover")
             outcome["_meta"] = {**(said if isinstance(said, Mapping) else {}), META_SERVER: info}
         return RpcReply(body=response(request, "result", outcome))
+
+    def roots_changed(self, principal: Principal, capabilities: frozenset[str]) -> None:
+        """Take the notification of a client that its folders have changed; that of a client without folders is dropped."""
+        if "roots" in capabilities:
+            self._gateway.context.roots.put(principal)
 
     async def respond(self, message: RpcMessage, principal: Principal) -> None:
         """Takes a client's answer to a question of ours; what answers none is dropped. Raises `AuditError` and `StateError`."""

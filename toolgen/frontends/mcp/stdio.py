@@ -43,6 +43,7 @@ from toolgen.gateway.calls.json_body import MAX_BODY_SIZE, encode
 from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal
+from toolgen.model.caller_requests import ROOTS_CHANGED
 from toolgen.model.uri_template import canonical_uri
 from toolgen.pipeline.middleware import CallerConnection
 
@@ -231,6 +232,8 @@ class _StdioSession:
             self._capabilities = capabilities_of(params.get("capabilities"))
             self._greeted = True
             self._version = str(params.get("protocolVersion"))
+        elif message.method == ROOTS_CHANGED:
+            self._mcp.roots_changed(self._principal, self._capabilities)
         elif (request := cancelled_request(message)) is not None and request in self._subscriptions:
             del self._subscriptions[request]
             self._acknowledged.pop(request, None)

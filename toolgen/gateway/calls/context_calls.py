@@ -12,6 +12,7 @@ from toolgen.config.mcp_servers import McpServerSettings
 from toolgen.core.errors import StateError
 from toolgen.gateway.calls.call_preparation import GONE
 from toolgen.gateway.calls.call_service import Calls
+from toolgen.gateway.calls.changed_roots import ChangedRoots
 from toolgen.gateway.calls.context_policy import Reader, ReadingCall
 from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.calls.file_links import OWN_SCHEME
@@ -86,10 +87,11 @@ class ContextCalls:
         updates: ResourceUpdates,
         followed: FollowedResources,
         calls: Calls,
+        roots: ChangedRoots,
         servers: Mapping[str, McpServerSettings] = DEFAULT_SERVERS,
     ) -> None:
         self._current, self._running = current, running
-        self.updates, self.followed, self._tool_calls = updates, followed, calls
+        self.updates, self.followed, self.roots, self._tool_calls = updates, followed, roots, calls
         self.servers = McpServers(
             servers,
             sources=lambda: current.manifest().sources,
@@ -163,6 +165,7 @@ class ContextCalls:
 
     async def close(self) -> None:
         """End subscriptions at other systems."""
+        await self.roots.close()
         await self.followed.close()
         await self.updates.close()
 

@@ -42,6 +42,7 @@ def test_importing_the_package_imports_nothing_else_of_it() -> None:
 # What each of these needs is behind an extra: it is imported in a function, by what is asked to use it.
 BEHIND_EXTRAS = {
     "toolgen.gateway.sign_in.oauth_protocol",
+    "toolgen.gateway.telemetry.messages",
     *(f"toolgen.frontends.adapters.{name}" for name in ("langgraph", "openai_agents", "pydantic_ai")),
     *(
         f"toolgen.connectors.sql.execution.{name}"

@@ -522,7 +522,10 @@ async def test_another_policy_gives_others_at_once_and_tokens_are_kept(
         ({"to": ["vip"], "source": "apy", "use": {"header": "${env:A}"}}, "there is no source 'apy'"),
         ({"to": ["nobody"], "source": "api", "use": {"header": "${env:A}"}}, "no principal has the role 'nobody'"),
         ({"to": ["vip"], "source": "api", "use": {"heeder": "${env:A}"}}, "no security scheme 'heeder' (did you mean"),
-        ({"to": ["vip"], "source": "api", "use": {"header": "canary-literal"}}, "a secret is written out"),
+        (
+            {"to": ["vip"], "source": "api", "use": {"header": "canary-literal"}},
+            "a secret must not be written in a policy",
+        ),
         ({"to": ["vip"], "source": "api", "use": {"header": "${env:}"}}, "not a known secret reference"),
         ({"to": ["vip"], "source": "api", "use": {"basic": "${env:A}"}}, "takes username and password"),
         ({"to": ["vip"], "source": "api", "use": {"client": {"client_id": "a"}}}, "client_secret: is missing"),

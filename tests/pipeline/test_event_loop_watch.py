@@ -70,7 +70,7 @@ async def test_what_blocks_without_waiting_is_named_while_it_does(told: _Told) -
             (note,) = [one for one in audit_entries(gateway) if one["event"] == "decision"]
             assert note["status"] == "timeout"
         name = f"{__name__}.{type(check).__qualname__}"
-        said = [text for text in told.texts if "blocks" in text]
+        said = [text for text in told.texts if "blocks the event loop" in text]
         assert len(said) == 1
         assert name.rpartition(".")[2] in said[0]
     assert not WATCH.given_over

@@ -109,8 +109,14 @@ class Client:
         """Makes a call that has to wait; its id."""
         answer = await self.post(who, CHANGE, {"arguments": arguments, "wait": wait}, **headers)
         assert (answer.status_code, answer.json()["status"]) == (202, "pending"), answer.text
-        assert answer.json()["error"]["code"] == "approval_required"
-        return str(answer.json()["call_id"])
+        call_id = str(answer.json()["call_id"])
+        while (known := answer.json())["error"][
+            "code"
+        ] == "deferred":  # it is not decided yet that a person has to approve it
+            await asyncio.sleep(0.02)
+            answer = await self.get(who, f"/v1/calls/{call_id}", **headers)
+        assert known["error"]["code"] == "approval_required"
+        return call_id
 
     async def decide(self, who: str, call_id: str, decision: str = "approve", **more: str) -> httpx.Response:
         return await self.post(who, f"/v1/approvals/{call_id}", {"decision": decision, **more})

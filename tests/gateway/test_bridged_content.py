@@ -27,7 +27,11 @@ BLOCKS: list[dict[str, Any]] = [
     {"type": "image", "data": "aGk=", "mimeType": "image/png", **NOTES},
     {"type": "text", "text": "second"},
     {"type": "audio", "data": "aGk=", "mimeType": "audio/wav", **NOTES},
-    {"type": "resource", "resource": {"uri": "a://1", "mimeType": "text/plain", "text": "t", "_meta": {}}, **NOTES},
+    {
+        "type": "resource",
+        "resource": {"uri": "a://1", "mimeType": "text/plain", "text": "t", "_meta": {"vendor/y": 1}},
+        **NOTES,
+    },
     {"type": "resource", "resource": {"uri": "a://2", "blob": "aGk="}},
     {**LINK, "size": 7, **NOTES},
 ]
@@ -172,7 +176,12 @@ async def test_every_block_is_redacted_or_withheld(tmp_path: Path, toolgen: Run)
     assert first["text"] == '{"user":{"email":"***"}}'
     assert last["text"] == '{"user":{"email":"***","n":5}}'
     assert [block.get("text", "")[:9] for block in rest].count(WITHHELD[:9]) == len(rest) - 1
-    assert rest[4]["resource"] == {"uri": "withheld:", "mimeType": "text/plain", "text": WITHHELD, "_meta": {}}
+    assert rest[4]["resource"] == {
+        "uri": "withheld:",
+        "mimeType": "text/plain",
+        "text": WITHHELD,
+        "_meta": {"vendor/y": 1},
+    }
 
 
 async def test_an_answer_that_does_not_say_whether_it_worked_is_an_error(tmp_path: Path, toolgen: Run) -> None:

@@ -215,10 +215,10 @@ def test_halves_that_the_caller_wrote_are_no_token_either(made: Any) -> None:
 def test_unknown_tokens_are_told_as_the_caller_wrote_them(made: Any) -> None:
     async def steps(gateway: Gateway, said: dict[str, Any]) -> None:
         failed = await call(gateway, "flows__given", to="<email:7>")
-        assert "<email:7> stands for nothing" in failed.data["failed"]["message"]  # type: ignore[index, call-overload]
+        assert "<email:7> has no value" in failed.data["failed"]["message"]  # type: ignore[index, call-overload]
         answer = await call(gateway, "sandbox__run_code", code="await own__send(to='<email:7>')")
         assert answer.error is not None
-        assert "<email:7> stands for nothing" in answer.error.message
+        assert "<email:7> has no value" in answer.error.message
 
     assert made(steps) == []
 

@@ -555,7 +555,7 @@ async def test_a_project_with_a_source_of_that_name_keeps_it(tmp_path: Path) -> 
     path.write_text(path.read_text(encoding="utf-8").replace("{own:", "{added:"), encoding="utf-8")
 
     async def scenario(gateway: Gateway) -> Any:
-        with pytest.raises(ConfigError, match="a source of its own that is called added"):
+        with pytest.raises(ConfigError, match="has a source named added, which is reserved"):
             await gateway.tools.add(pay)
         return await said(gateway, "added__version")
 

@@ -33,6 +33,8 @@ from tests.projects import KEY
 
 LANES, CALLS, MORE = 16, 1600, 1.05
 _KEYS_EACH, _PENDING_EACH = 10, 20
+_JUDGED = 5
+"""Number of rounds from which on the exit status says something."""
 _CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
 
 
@@ -284,10 +286,10 @@ def main() -> int:
     good = []
     for name in chosen.only:
         dimension = DIMENSIONS[name]
-        large = max(dimension.small, int(dimension.large * chosen.part))
+        large = max(dimension.small + 1, int(dimension.large * chosen.part))
         one = Dimension(small=dimension.small, large=large, prepare=dimension.prepare, occupy=dimension.occupy)
         good.append(measure(name, one, chosen.rounds))
-    return 0 if all(good) else 1
+    return 0 if all(good) or chosen.rounds < _JUDGED else 1
 
 
 if __name__ == "__main__":

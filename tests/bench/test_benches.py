@@ -59,6 +59,7 @@ BENCHES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "policy_edits": (("--rounds", "1"), ()),
     "record_window": (("--entries", "20000"), ()),
     "replay": (("--calls", "1000"), ()),
+    "scale": (("--rounds", "1", "--part", "0.001", "--only", "rules", "open sessions"), ()),
     "screenshots": (("--to", "dist/pictures"), ()),
     "search": ((), ("retrieval",)),
     "size": ((), ()),

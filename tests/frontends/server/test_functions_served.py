@@ -138,7 +138,7 @@ def test_functions_that_hang_take_their_callers_share_and_keep_no_process(tmp_pa
         hung = served.hang("hang", SHARE)
         refused = served.call("look")
         assert (refused["status"], refused["error"]["code"]) == ("refused", "upstream_unavailable")
-        assert "take" in refused["error"]["message"]
+        assert "nothing was called" in refused["error"]["message"]
         assert served.call("look", "ben")["data"] == "seen"
         assert served.call("look_async")["data"] == "seen"
         assert f'toolgen_function_threads{{worker="gateway-1"}} {SHARE}' in patient.get(f"{served.url}/metrics").text

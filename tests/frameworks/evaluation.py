@@ -28,11 +28,7 @@ PROPERTIES = (
     "search",
 )
 CANCEL_S = 1.0
-CANNOT_ASK, CANNOT_CANCEL, NOT_READ = (
-    "does not ask for approval",
-    "cancels nothing",
-    "prompts and resources were not tried",
-)
+CANNOT_ASK, CANNOT_CANCEL, NOT_READ = "asks nobody", "cancels nothing", "prompts and resources were not tried"
 CANNOT = ([CANNOT_ASK], [CANNOT_CANCEL], [NOT_READ])
 """What a client cannot do, or was not tried with: nothing went wrong."""
 _PNG = "iVBORw0KGgo"

@@ -1,6 +1,6 @@
 """Metadata of authorization servers (RFC 8414, OpenID Connect Discovery 1.0): found by the issuer, and checked.
 
-The egress rules of the policy hold for every request: a document that names an internal address gives no access to it.
+Every request is checked by the egress rules of the policy, so a document that names an internal address gives no access to it.
 """
 
 from __future__ import annotations

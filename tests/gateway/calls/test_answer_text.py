@@ -153,7 +153,7 @@ def test_notes_stand_behind_the_data_but_for_arguments_that_were_left_out() -> N
     dropped, data, cut = shown.split("\n\n")
     assert data == "[1,2]"
     assert dropped == "[Left out, as the tool has no such argument: 'x' (did you mean 'y'?).]"
-    assert cut.startswith("[The answer was shortened at $[3]. The rest starts at the cursor c1")
+    assert cut.startswith("[The answer was cut short at $[3]. The rest starts at the cursor c1")
     assert data_text(envelope(Success(data="plain"))) == "plain"
 
 

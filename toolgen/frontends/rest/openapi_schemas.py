@@ -34,6 +34,7 @@ def schemas() -> Node:
                 {
                     "arguments": _ANYTHING,
                     "wait": {"type": "number", "minimum": 0, "maximum": 300},
+                    "account": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"},
                     "idempotency_key": {"type": "string", "minLength": 1, "maxLength": 128},
                 }
             ),

@@ -76,7 +76,7 @@ def notes_of(envelope: Envelope) -> tuple[str, ...]:
         notes.append(said)
     if (meta.truncated or meta.next_cursor) and not (meta.more is not None and not meta.cut_at):
         where = f" at {meta.cut_at}" if meta.cut_at else ""
-        note = f"The answer was shortened{where}." if meta.truncated else "There is more."
+        note = f"The answer was cut short{where}." if meta.truncated else "There is more."
         if meta.next_cursor:
             note += f" The rest starts at the cursor {meta.next_cursor}"
             if meta.cut_at:

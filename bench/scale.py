@@ -32,7 +32,7 @@ from bench.index import make_log
 from tests.projects import KEY
 
 LANES, CALLS, MORE = 16, 1600, 1.05
-_KEYS_EACH, _PENDING_EACH = 10, 20
+_KEYS_EACH, _PENDING_EACH, _PRINCIPALS_EACH = 10, 20, 2_000
 _JUDGED = 5
 """Number of rounds from which on the exit status says something."""
 _CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
@@ -98,6 +98,15 @@ def _digest(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
+def _add_principals(project: Path, many: dict[str, dict[str, Any]]) -> None:
+    """Write principals to policy files of a size that is accepted."""
+    names = [*many]
+    for first in range(0, len(names), _PRINCIPALS_EACH):
+        part = {name: many[name] for name in names[first : first + _PRINCIPALS_EACH]}
+        path = project / "policies" / f"principals-{first}.yaml"
+        path.write_text(json.dumps({"principals": part}), encoding="utf-8")
+
+
 def _principals(project: Path, count: int) -> None:
     many = {
         f"agent-{number}": {
@@ -107,7 +116,7 @@ def _principals(project: Path, count: int) -> None:
         }
         for number in range(count)
     }
-    _policy(project, lambda policy: policy["principals"].update(many))
+    _add_principals(project, many)
 
 
 def _keys(project: Path, count: int) -> None:
@@ -115,7 +124,7 @@ def _keys(project: Path, count: int) -> None:
         f"agent-{number}": {"api_key": [_digest(f"{number} {key}") for key in range(_KEYS_EACH)], "roles": ["other"]}
         for number in range(count // _KEYS_EACH)
     }
-    _policy(project, lambda policy: policy["principals"].update(many))
+    _add_principals(project, many)
 
 
 def _rules(project: Path, count: int) -> None:

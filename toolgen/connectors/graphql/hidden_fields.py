@@ -113,11 +113,11 @@ def _digested(value: ValueNode, digest: _Digest) -> StringValueNode:
 def _variables(node: Node) -> Iterable[str]:
     found: list[str] = []
 
-    class AliasFinder(Visitor):
+    class VariableFinder(Visitor):
         def enter_variable(self, variable: VariableNode, *_: object) -> None:
             found.append(variable.name.value)
 
-    visit(node, AliasFinder())
+    visit(node, VariableFinder())
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import sys
@@ -102,15 +103,32 @@ async def cup(name: str, ctx: Context) -> Any:
 
 
 @server.tool(annotations=ToolAnnotations(destructive_hint=False))
-async def pay(ctx: Context) -> Any:
+async def pay(ctx: Context, page: str = "e-7") -> Any:
     """Has the caller pay on a web page."""
     if ctx.protocol_version == MODERN:
-        params = ElicitRequestURLParams(message="Pay here", url=PAGE, elicitation_id="e-7")
+        params = ElicitRequestURLParams(message="Pay here", url=PAGE, elicitation_id=page)
         found = _in_rounds(ctx, ElicitRequest(params=params))
         if isinstance(found, InputRequiredResult):
             return found
         return found.action
-    return (await ctx.elicit_url("Pay here", PAGE, "e-7")).action
+    return (await ctx.elicit_url("Pay here", PAGE, page)).action
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def finish(ctx: Context, pages: list[str], when: str = "now") -> str:
+    """Says that pages are done: in the stream of this call, or after it."""
+    related = ctx.request_id if when == "now" else None
+
+    async def tell() -> None:
+        await asyncio.sleep(0 if when == "now" else 0.2)
+        for page in pages:
+            await ctx.session.send_elicit_complete(page, related_request_id=related)
+
+    if when == "now":
+        await tell()
+    else:
+        LATER.append(asyncio.create_task(tell()))
+    return when
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
@@ -169,6 +187,7 @@ async def folders(ctx: Context) -> Any:
 
 
 CHANGES: list[str] = []
+LATER: list[asyncio.Task[None]] = []
 
 
 async def _roots_changed(ctx: Any, params: Any) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
-from toolgen.connectors.executor import Executor, FileSource, InnerCalls, LocalApp, Permit
+from toolgen.connectors.executor import Executor, FileSource, InnerCalls, LocalApp, PageListener, Permit, no_listener
 from toolgen.connectors.original import Original
 from toolgen.connectors.source import Fetched, SourceConfig, SourceReading, SourceSettings, is_remote
 from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
@@ -46,8 +46,8 @@ class ExecutorContext(Struct, frozen=True, kw_only=True):
 
     `permit` is asked before every connection. `provision` has credentials by caller. `functions` runs Python functions, `commands` reaches
     the commands of MCP servers that another process runs, `devices` keeps requests for devices, `inner` makes the calls that calls make,
-    `files` are those that callers may send, and `app` is the application of this process that the source is. A preview of calls, which
-    sends nothing, has none of these.
+    `files` are those that callers may send, `app` is the application of this process that the source is, and `page_done` hears of web pages
+    that callers were shown and that are done. A preview of calls, which sends nothing, has none of these.
     """
 
     info: SourceInfo
@@ -61,6 +61,7 @@ class ExecutorContext(Struct, frozen=True, kw_only=True):
     devices: DeviceQueue | None = None
     files: FileSource | None = None
     app: LocalApp | None = None
+    page_done: PageListener = no_listener
 
 
 class Connector(ABC):

@@ -27,9 +27,11 @@ __all__ = [
     "FollowsResources",
     "InnerCalls",
     "LocalApp",
+    "PageListener",
     "Permit",
     "ResourceNotice",
     "SourcePermit",
+    "no_listener",
 ]
 
 
@@ -170,6 +172,14 @@ class AsksForRoots(Protocol):
 
     async def roots_changed(self, call: Call) -> None:
         """Tell the system that the folders of the caller of such a call have changed. Never raises for what the system does."""
+
+
+PageListener: TypeAlias = Callable[[str, bool], None]
+"""Listener for web pages that are done, by the ids that clients know. The second argument is True if no other worker hears of it."""
+
+
+def no_listener(page: str, alone: bool) -> None:
+    """Drop a notice."""
 
 
 @runtime_checkable

@@ -454,6 +454,7 @@ def _execution(base: _Base, parts: _CallParts, options: AssemblyOptions) -> _Exe
         files=parts.sent,
         accounts=base.accounts.tokens,
         apps=options.apps or {},
+        page_done=base.updates.page_done,
     )
     make = partial(
         make_executors, settings.sources, permit=current.permit, dependencies=dependencies, tools=settings.tools

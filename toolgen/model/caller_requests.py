@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from toolgen.model.schema import JsonObject
 
 __all__ = [
+    "PAGE_DONE",
     "REQUEST_CAPABILITIES",
     "REQUEST_KINDS",
     "ROOTS_CHANGED",
@@ -37,6 +38,8 @@ SERVER_REQUESTS: Final[Mapping[str, RequestKind]] = {
 
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 """Notification of a client whose folders have changed (2025-11-25, client/roots)."""
+PAGE_DONE: Final = "notifications/elicitation/complete"
+"""Notification of a server that the person has done what a web page was shown for (2025-11-25, client/elicitation)."""
 
 
 def permitted(capabilities: frozenset[str], kinds: Set[str]) -> frozenset[str]:

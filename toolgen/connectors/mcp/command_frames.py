@@ -157,10 +157,10 @@ class ToolsChanged(_MessageFrame, frozen=True, kw_only=True):
 
 
 class NoticeFrame(_MessageFrame, frozen=True, kw_only=True):
-    """A notice of a server that was subscribed to: a resource, or a list, has changed."""
+    """A notice of a server: a resource that was subscribed to, or a list, has changed, or a web page is done."""
 
     source: str
-    kind: Literal["updated", "prompts", "resources", "settled", "lost"]
+    kind: Literal["updated", "prompts", "resources", "settled", "done", "lost"]
     uri: str = ""
 
 

@@ -100,7 +100,9 @@ class McpConnector(Connector):
         """Return the client of a server: over HTTP, or over the pipes of a command."""
         from toolgen.connectors.mcp.source_client import make_client  # noqa: PLC0415 - if there is such a source
 
-        executor = make_client(source, context.secrets, context.permit, context.provision, context.commands)
+        executor = make_client(
+            source, context.secrets, context.permit, context.provision, context.commands, context.page_done
+        )
         if source.config.command:
             return executor
         from toolgen.connectors.http.source_executor import resilient  # noqa: PLC0415 - a gateway's alone

@@ -278,11 +278,14 @@ class Conversation:
             params = {"cursor": cursor}
         yield failed("upstream_error", f"the server's answer to {kind} has no end, or more than {_MAX_PAGES} pages")
 
-    def asking(self, call: Call, time: CallTime, answered: Callable[[RequestKind | None], None]) -> Call:
-        """Return the call with the channel over which the server may make requests of its caller; `answered` is called with their kinds."""
+    def asking(
+        self, call: Call, time: CallTime, answered: Callable[[RequestKind | None], None], page_id: Callable[[str], str]
+    ) -> Call:
+        """Return the call with the channel over which the server may make requests of its caller. `answered` is called with their kinds,
+        and `page_id` returns the id by which the caller knows a web page of the server."""
         if call.line is None or not (self._allow and call.line.capabilities):
             return call
-        return replace(call, line=ServerRequests(call.line, self._allow, time, answered))
+        return replace(call, line=ServerRequests(call.line, self._allow, time, answered, page_id))
 
     async def tell_changed_roots(self, call: Call) -> None:
         """Tell the server that folders of its caller have changed, if the session is known in which it may have asked for them."""

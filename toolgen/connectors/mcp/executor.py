@@ -11,14 +11,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from toolgen.connectors.executor import PageListener, no_listener
 from toolgen.connectors.failure_settings import Timeouts
 from toolgen.connectors.mcp.answers import MAX_SAID_LENGTH, answered, content_block, contents, is_size
 from toolgen.connectors.mcp.conversation import Conversation, Parts
 from toolgen.connectors.mcp.messages import SharedSession, Wire, failed, request
-from toolgen.connectors.mcp.notices import NoticeListener
+from toolgen.connectors.mcp.notices import NoticeListener, ServerNotice, Subscribed, page_id
 from toolgen.connectors.mcp.rounds import call_in_rounds
 from toolgen.connectors.mcp.server_requests import CallTime
-from toolgen.connectors.mcp.server_subscriptions import ServerSubscriptions, StreamingWire, WatchedWire
+from toolgen.connectors.mcp.server_subscriptions import PagedWire, ServerSubscriptions, StreamingWire, WatchedWire
 from toolgen.connectors.mcp.task_calls import call_as_task
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ToolgenError
@@ -41,6 +42,7 @@ _MAX_ROOTED = 1024
 _MAX_SESSIONS = 2  # begun for one call
 _TIMEOUTS = Timeouts()
 _CLOCK = SystemClock()
+_NOBODY = Principal(id="build")
 
 
 def prompted(outcome: Success) -> Success | Failed:
@@ -124,7 +126,7 @@ class McpExecutor:
 
     Otherwise each caller has one: sessions, like credentials, are not shared. `sessions` has what other workers agreed on for the same
     callers. `allow` is what the server may request of callers, as far as their channels let it. `apps`: the server is told that apps are
-    shown. `traces`: it is told which trace a call belongs to.
+    shown. `traces`: it is told which trace a call belongs to. `page_done` hears of the web pages of `source` that are done.
     """
 
     def __init__(  # noqa: PLR0913 - what a source may say
@@ -138,8 +140,11 @@ class McpExecutor:
         allow: frozenset[str] = frozenset(),
         apps: bool = False,
         traces: bool = False,
+        source: str = "",
+        page_done: PageListener = no_listener,
     ) -> None:
         self._allow, self._apps, self._traces = allow, apps, traces
+        self._source, self._page_done, self._pages = source, page_done, Subscribed(clock)
         self._wire = wire
         self._shared = shared
         self._total_s = timeouts.total_s
@@ -148,6 +153,10 @@ class McpExecutor:
         self._conversations: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
         self._followed: dict[tuple[str, str], ServerSubscriptions] = {}
         self._rooted: OrderedDict[tuple[str, ...], Call] = OrderedDict()
+        if isinstance(wire, WatchedWire):
+            wire.watch(self._noticed)
+        elif isinstance(wire, PagedWire):
+            wire.watch_pages(self._paged)
 
     async def execute(self, call: Call) -> Success | Failed | Refused:
         """Asks the server for the call, once it was seen that the tool is as it was pinned; never raises for what the server does."""
@@ -162,7 +171,10 @@ class McpExecutor:
                 return refused
             time = CallTime(until)
             asking = conversation.asking(
-                call if self._traces else replace(call, trace=None), time, partial(self._answered, call)
+                call if self._traces else replace(call, trace=None),
+                time,
+                partial(self._answered, call),
+                partial(page_id, self._source, self._key(call.principal)),
             )
             if binding.task and method == "tools/call":
                 outcome = await call_as_task(conversation, params, asking, time)
@@ -176,12 +188,24 @@ class McpExecutor:
         return failed("upstream_unavailable", message, "try again later")
 
     def _answered(self, call: Call, kind: RequestKind | None) -> None:
-        """Note the call of a caller whose folders the server got."""
-        if kind == "roots":
+        """Note the call of a caller whose folders the server got, and hear when a web page is done that a caller was shown."""
+        if kind == "elicitation_url" and isinstance(self._wire, PagedWire):
+            self._wire.keep_stream(self._with(call.principal).agreed, _harmless(call))
+        elif kind == "roots":
             self._rooted[parties(call.principal)] = replace(call, line=None)
             self._rooted.move_to_end(parties(call.principal))
             if len(self._rooted) > _MAX_ROOTED:
                 self._rooted.popitem(last=False)
+
+    def _noticed(self, notice: ServerNotice) -> None:
+        """Take a notice of a command, which every worker hears."""
+        if notice.kind == "done":
+            self._page_done(page_id(self._source, self._key(_NOBODY), notice.uri), False)
+
+    def _paged(self, principal: Principal, page: str) -> None:
+        """Take a notice that a web page is done, which this worker alone has heard; a flood is not passed on."""
+        if self._pages.admits():
+            self._page_done(page_id(self._source, self._key(principal), page), True)
 
     def roots_asked(self) -> Sequence[Call]:
         """Return the last call of each caller that the server got the folders of."""
@@ -220,9 +244,8 @@ class McpExecutor:
 
     async def listing(self) -> ServerTools | Failed:
         """Every tool the server has for nobody in particular: what a build pins."""
-        nobody = Principal(id="build")
-        call = Call(id="build", tool=absent("build"), arguments={}, principal=nobody)
-        return await self._with(nobody).listing(_harmless(call))
+        call = Call(id="build", tool=absent("build"), arguments={}, principal=_NOBODY)
+        return await self._with(_NOBODY).listing(_harmless(call))
 
     def preview(self, call: Call) -> JsonObject:
         """The message, and over HTTP the request around it with secrets masked. What a server gives a session or a number is not known."""

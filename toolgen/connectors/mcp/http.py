@@ -29,13 +29,14 @@ from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
 from toolgen.connectors.mcp.challenge import with_challenge
 from toolgen.connectors.mcp.messages import STATELESS, Agreed, addressed, tell_log, tell_progress
+from toolgen.connectors.mcp.notices import done_page
 from toolgen.connectors.mcp.stream_requests import RequestAnswers, SessionStream, SessionStreams
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.json_codec import decode_json
 from toolgen.model.auth_schemes import SCHEMES, with_headers
 from toolgen.model.call import Call, Principal
-from toolgen.model.caller_requests import ROOTS_CHANGED
+from toolgen.model.caller_requests import PAGE_DONE, ROOTS_CHANGED
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
@@ -207,6 +208,7 @@ class HttpWire:
         )
         self._lister = made(reader=partial(_read, read=_as_written))
         self._streams = SessionStreams(self)
+        self._on_page: Callable[[Principal, str], None] = lambda *_: None
 
     def ready(self) -> int:
         """Always."""
@@ -225,7 +227,7 @@ class HttpWire:
         answers = RequestAnswers(self, agreed, call)
         if answers.can_be_asked:  # a person may take long, and the caller keeps the time
             http = self._asking
-        cursor = Cursor(on_request=answers.begin)
+        cursor = Cursor(on_request=answers.begin, on_notice=answers.notice)
         given = _CURSOR.set(cursor)
         try:
             async with self._streams.during(answers):
@@ -251,9 +253,23 @@ class HttpWire:
 
     async def listen(self, answers: RequestAnswers, stream: SessionStream) -> None:
         """Read the stream of a session until it ends."""
-        _CURSOR.set(Cursor(on_request=stream.hear, on_open=stream.opened.set))  # of the task that reads it alone
+        # Of the task that reads it alone.
+        _CURSOR.set(Cursor(on_request=stream.hear, on_open=stream.opened.set, on_notice=stream.notice))
         call = msgspec.structs.replace(answers.call, line=None)
         await self._asking.execute(self._over_http({}, answers.agreed, call, listens=True))
+
+    def watch_pages(self, listener: Callable[[Principal, str], None]) -> None:
+        """Have a listener told of each web page of a caller's session that is done, by the server's id for it."""
+        self._on_page = listener
+
+    def keep_stream(self, agreed: Agreed, call: Call) -> None:
+        """Listen for some minutes to what the server says in the session of a call without being asked."""
+        self._streams.keep(agreed, call)
+
+    def notice(self, message: Mapping[str, Any], call: Call) -> None:
+        """Take a notification in the stream of a call, or of a session of its caller."""
+        if message["method"] == PAGE_DONE and (page := done_page(message.get("params"))):
+            self._on_page(call.principal, page)
 
     async def follow(
         self, message: JsonObject, agreed: Agreed, call: Call, opened: Callable[[], None], heard: Callable[[Json], None]
@@ -278,6 +294,7 @@ class HttpWire:
 
     async def close(self) -> None:
         """Closes every connection."""
+        await self._streams.close()
         await self._http.close()
         await self._asking.close()
         await self._lister.close()

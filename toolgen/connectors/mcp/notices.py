@@ -1,13 +1,16 @@
-"""Notices of a server that answer no request: changed resources, changed lists, and a connection that was lost."""
+"""Notices of a server that answer no request: changed resources, changed lists, web pages that are done, and a connection that was lost."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from toolgen.core.clock import Clock, SystemClock
+from toolgen.core.json_codec import encode_json
+from toolgen.model.schema import Json
 
 __all__ = [
     "LISTS",
@@ -19,6 +22,8 @@ __all__ = [
     "ServerNotice",
     "Subscribed",
     "below",
+    "done_page",
+    "page_id",
 ]
 
 SUBSCRIBE: Final = "resources/subscribe"
@@ -29,6 +34,8 @@ LISTS: Final[Mapping[str, Literal["prompts", "resources"]]] = {
     "notifications/resources/list_changed": "resources",
 }
 MAX_URI_LENGTH: Final = 2048
+_MAX_ID_LENGTH: Final = 256
+_ID_DIGITS: Final = 32
 _BURST: Final = 500
 _PER_SECOND: Final = 50.0
 _CLOCK = SystemClock()
@@ -36,9 +43,9 @@ _CLOCK = SystemClock()
 
 class ServerNotice(Struct, frozen=True):
     """`updated`: the resource `uri` has changed. `prompts`, `resources`: that list has. `settled`: changes of `uri` are told from now on,
-    or it is known that they are not. `lost`: the connection has ended."""
+    or it is known that they are not. `done`: the web page with the id `uri` is. `lost`: the connection has ended."""
 
-    kind: Literal["updated", "prompts", "resources", "settled", "lost"]
+    kind: Literal["updated", "prompts", "resources", "settled", "done", "lost"]
     uri: str = ""
 
 
@@ -49,6 +56,17 @@ NoticeListener: TypeAlias = Callable[[ServerNotice], None]
 def below(uri: str, subscribed: str) -> bool:
     """Return True if a URI is a subscribed one, or below it (2025-11-25, server/resources, Subscriptions)."""
     return uri == subscribed or uri.startswith(f"{subscribed.rstrip('/')}/")
+
+
+def done_page(params: Json) -> str:
+    """Return the id by which a server says that a web page is done (2025-11-25, client/elicitation, Completion Notifications), or ""."""
+    page = params.get("elicitationId") if isinstance(params, Mapping) else None
+    return page if isinstance(page, str) and len(page) <= _MAX_ID_LENGTH else ""
+
+
+def page_id(source: str, caller: tuple[str, str], page: str) -> str:
+    """Return the id by which clients know a web page. A page of another server, or of another caller's session, never has the same."""
+    return hashlib.sha256(encode_json([source, *caller, page])).hexdigest()[:_ID_DIGITS]
 
 
 class Subscribed:

@@ -25,12 +25,13 @@ from toolgen.connectors.mcp.notices import (
     NoticeListener,
     ServerNotice,
     Subscribed,
+    done_page,
 )
 from toolgen.connectors.mcp.server_requests import refusal_of, response_to
 from toolgen.core.json_codec import TooDeepError, decode_json, encode_json
 from toolgen.core.pipe_buffer import POLLS_PIPES
 from toolgen.core.pipes import ReadingThread, WritingThread
-from toolgen.model.caller_requests import SERVER_REQUESTS
+from toolgen.model.caller_requests import PAGE_DONE, SERVER_REQUESTS
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.schema import Json, JsonObject
 
@@ -348,6 +349,9 @@ class ServerProcess(asyncio.BaseProtocol):
             self._on_change()
             if method in LISTS and self._subscribed.admits():
                 self._on_notice(ServerNotice(LISTS[method]))
+        elif method == PAGE_DONE:
+            if (page := done_page(params)) and self._subscribed.admits():
+                self._on_notice(ServerNotice("done", page))
         elif method == "notifications/message":
             self._logged(params)
         elif method == "notifications/cancelled" and isinstance(params, Mapping):

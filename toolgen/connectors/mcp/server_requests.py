@@ -87,7 +87,8 @@ class CallTime:
 
 class ServerRequests(ForwardingChannel):
     """Client channel that checks a server's requests to the caller, and the caller's answers. `offered` are the kinds of requests that
-    the source allows, and `answered` is called with the kind of each request that has an answer."""
+    the source allows, and `answered` is called with the kind of each request that has an answer. `page_id` returns the id by which the
+    caller knows a web page."""
 
     def __init__(
         self,
@@ -95,9 +96,10 @@ class ServerRequests(ForwardingChannel):
         offered: frozenset[str],
         time: CallTime,
         answered: Callable[[RequestKind | None], None] = lambda _: None,
+        page_id: Callable[[str], str] = lambda page: page,
     ) -> None:
         super().__init__(line, permitted(line.capabilities, offered))
-        self._answered = answered
+        self._answered, self._page_id = answered, page_id
         self._time = time
         self._count = self._open = 0
 
@@ -106,6 +108,8 @@ class ServerRequests(ForwardingChannel):
         checked = _checked_request(method, params, with_tools=SAMPLING_TOOLS in self.capabilities)
         if self._open >= _MAX_AT_ONCE or self._count >= _MAX_OF_CALL:
             raise Unasked("the call has made too many requests")
+        if isinstance(page := checked.get("elicitationId"), str):
+            checked = {**checked, "elicitationId": self._page_id(page)}
         self._count += 1
         self._open += 1
         self._time.hold()

@@ -26,11 +26,11 @@ from toolgen.connectors.mcp.notices import (
     Subscribed,
 )
 from toolgen.connectors.mcp.server_requests import CallTime
-from toolgen.model.call import Call
+from toolgen.model.call import Call, Principal
 from toolgen.model.result import Success
 from toolgen.model.schema import Json, JsonObject
 
-__all__ = ["ServerSubscriptions", "StreamingWire", "WatchedWire"]
+__all__ = ["PagedWire", "ServerSubscriptions", "StreamingWire", "WatchedWire"]
 
 _MAX_URIS: Final = 256
 _AGAIN_S: Final = 1.0
@@ -56,6 +56,17 @@ class StreamingWire(Protocol):
         self, message: JsonObject, agreed: Agreed, call: Call, opened: Callable[[], None], heard: Callable[[Json], None]
     ) -> None:
         """Read notifications until their stream ends: the answer to a request, or without a message that of the session."""
+
+
+@runtime_checkable
+class PagedWire(Protocol):
+    """Wire that hears of web pages that are done in the streams of calls and sessions."""
+
+    def watch_pages(self, listener: Callable[[Principal, str], None]) -> None:
+        """Have a listener told of each web page of a caller's session that is done, by the server's id for it."""
+
+    def keep_stream(self, agreed: Agreed, call: Call) -> None:
+        """Listen for some minutes to what the server says in the session of a call without being asked."""
 
 
 class _FollowedResource(Struct):
@@ -262,6 +273,8 @@ class ServerSubscriptions:
         if notice.kind == "lost":
             self._ended = True
             self._altered.set()
+            return
+        if notice.kind == "done":
             return
         followed = self._resources
         meant = [followed[notice.uri]] if notice.uri in followed else [] if notice.uri else [*followed.values()]

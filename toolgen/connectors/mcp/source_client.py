@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.executor import Destination, PageListener, Permit, no_listener
 from toolgen.connectors.http.credentials import Provision
 from toolgen.connectors.mcp.command import CommandSpec
 from toolgen.connectors.mcp.command_client import CommandClient
@@ -63,6 +63,7 @@ def make_client(
     permit: Permit,
     provision: Provision | None = None,
     commands: CommandClient | None = None,
+    page_done: PageListener = no_listener,
 ) -> McpExecutor:
     """Return the client of a source's server."""
     allow = frozenset[str](source.config.allow)
@@ -87,10 +88,21 @@ def make_client(
             allow=allow,
             apps=config.apps,
             traces=source.trace,
+            source=config.name,
+            page_done=page_done,
         )
     shared = None if commands is None else commands.command(config.name)
     command = StdioWire(command_spec(source), secrets=secrets, timeouts=timeouts, command=shared)
-    return McpExecutor(command, shared=True, timeouts=timeouts, allow=allow, apps=config.apps, traces=source.trace)
+    return McpExecutor(
+        command,
+        shared=True,
+        timeouts=timeouts,
+        allow=allow,
+        apps=config.apps,
+        traces=source.trace,
+        source=config.name,
+        page_done=page_done,
+    )
 
 
 def _allowed(to: Destination) -> Verdict:

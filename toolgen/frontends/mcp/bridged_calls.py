@@ -43,9 +43,24 @@ class BridgedCalls:
 
         Raises `StateError`.
         """
+        asked: set[str] = set()
+        try:
+            return await self._followed(call_id, capabilities, style, caller, after, asked)
+        finally:
+            if asked and caller.send is not None:
+                self._tasks.pages.close(caller.principal, caller.connection, caller.send)
+
+    async def _followed(
+        self,
+        call_id: str,
+        capabilities: frozenset[str],
+        style: ProtocolStyle,
+        caller: Caller,
+        after: float | None,
+        asked: set[str],
+    ) -> Envelope | Wanted | RpcFault:
         calls, loop = self._gateway.tool_calls.approvals.calls, asyncio.get_running_loop()
         until = math.inf if after is None else loop.time() + after
-        asked: set[str] = set()
         while True:
             news = calls.news.of(call_id)
             known = await calls.own(call_id, caller.principal)
@@ -78,6 +93,9 @@ class BridgedCalls:
             with suppress(QueueFull):  # who does not read is not asked
                 caller.send(encode(message))
                 asked.add(key)
+                self._tasks.pages.shown(
+                    caller.principal, caller.connection, question["method"], question["params"], caller.send
+                )
 
 
 async def _set(news: asyncio.Event, within: float) -> None:

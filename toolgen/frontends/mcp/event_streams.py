@@ -24,6 +24,7 @@ from toolgen.frontends.mcp.messages import (
     response,
 )
 from toolgen.frontends.mcp.server import Mcp
+from toolgen.frontends.mcp.shown_pages import PageStream
 from toolgen.frontends.mcp.subscriptions import UPDATED, Updates
 from toolgen.frontends.mcp.task_events import WatchedTasks, own_tasks, session_changes, task_changes
 from toolgen.gateway.calls.json_body import encode
@@ -214,8 +215,10 @@ class Listeners:
         with (
             closing(ListWatch(self._mcp, principal, caller_connection, self._closing)) as lists,
             self._mcp.subscriptions.updates_of_session(principal, session) as updates,
+            self._mcp.pages.listening(principal, session) as pages,
         ):
             changes = _together(self._changes(lists, {}, Heard()), self._made(principal, session))
+            changes = _together(changes, _events(pages))
             async for one in _together(changes, self._updated(updates, {})):
                 yield one
 
@@ -299,6 +302,11 @@ class Listeners:
                 yield _STILL_HERE
             for method in sorted(changed & heard.lists):
                 yield event(notification(method, params))
+
+
+async def _events(pages: PageStream) -> AsyncIterator[bytes]:
+    async for body in pages.notifications():
+        yield event(body)
 
 
 async def _together(leading: AsyncIterator[bytes], other: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -47,6 +47,7 @@ from toolgen.frontends.mcp.messages import (
     trace_of,
 )
 from toolgen.frontends.mcp.request_state import States
+from toolgen.frontends.mcp.shown_pages import ShownPages
 from toolgen.frontends.mcp.subscriptions import Subscriptions
 from toolgen.frontends.mcp.tasks import Tasks
 from toolgen.frontends.mcp.tool_calls import ToolCalls
@@ -89,7 +90,8 @@ class Mcp:
         self._clock = clock
         self._spans = gateway.operations.spans
         states = States(lambda: gateway.tool_calls.seal, clock)
-        self.tasks = Tasks(gateway, listings, states)
+        self.pages = ShownPages(gateway.context.updates)
+        self.tasks = Tasks(gateway, listings, states, self.pages)
         self.levels = LogLevels(gateway.context.updates)
         self.subscriptions = Subscriptions(gateway.context)
         reads = BridgedReads(gateway, states, self.tasks)

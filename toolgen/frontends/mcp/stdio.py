@@ -71,7 +71,8 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
     lines = _LineReader(source)
     async with asyncio.TaskGroup() as group:
         speaking = [
-            group.create_task(work) for work in (session.speak(), session.watch(), session.tell(), session.update())
+            group.create_task(work)
+            for work in (session.speak(), session.watch(), session.tell(), session.update(), session.tell_pages())
         ]
         while line := await lines.next():
             await session.take(line, group)
@@ -177,6 +178,12 @@ class _StdioSession:
         """Says how the tasks of this peer go on."""
         async for message in session_changes(self._mcp.tasks, self._principal, self._id):
             await self._said.put(encode(message))
+
+    async def tell_pages(self) -> None:
+        """Tell this peer that web pages are done that it was shown."""
+        with self._mcp.pages.listening(self._principal, self._id) as pages:
+            async for body in pages.notifications():
+                await self._said.put(body)
 
     async def end(self) -> None:
         """Waits for the answers on their way. Where nobody is left to read them, the client has disconnected."""

@@ -38,6 +38,7 @@ from toolgen.frontends.mcp.messages import (
 from toolgen.frontends.mcp.request_state import RequestState, States
 from toolgen.frontends.mcp.results import Rendering, asked_envelope, tool_result
 from toolgen.frontends.mcp.session_tasks import SessionTasks, TaskNotice
+from toolgen.frontends.mcp.shown_pages import ShownPages
 from toolgen.frontends.mcp.task_shapes import error_of, status_of, task_of
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.calls.answer_text import error_text
@@ -84,13 +85,15 @@ def requires_task(tool: Tool | None) -> bool:
 
 
 class Tasks:
-    """The tasks of one gateway. `states` seals which question an answer of the handshake era belongs to."""
+    """The tasks of one gateway. `states` seals which question an answer of the handshake era belongs to, and `pages` are those that clients
+    were shown."""
 
-    def __init__(self, gateway: Facade, listings: Listings, states: States) -> None:
+    def __init__(self, gateway: Facade, listings: Listings, states: States, pages: ShownPages) -> None:
         self._gateway = gateway
         self._listings = listings
         self._states = states
         self._closed = False
+        self.pages = pages
         self.news_of = SessionTasks()
 
     @property
@@ -343,6 +346,7 @@ class Tasks:
             params = {**question["params"], "_meta": {META_RELATED_TASK: {"taskId": known.id}}}
             caller.send(encode({"jsonrpc": "2.0", "id": sealed, "method": question["method"], "params": params}))
             asked.add(key)
+            self.pages.shown(caller.principal, caller.connection, question["method"], params)
 
     async def take(self, state: RequestState, result: Mapping[str, Any] | None, principal: Principal) -> bool:
         """Takes what a client of the handshake era answered to a question of a task; False where its question was another."""

@@ -63,6 +63,14 @@ class ResourceUpdates:
         """Register a listener for messages of other workers about a topic."""
         self._shared.setdefault(topic, []).append(listener)
 
+    def page_done(self, page: str, alone: bool) -> None:
+        """Report that a web page that a client was shown is done, by the client's id for it. `alone`: other workers do not hear of it."""
+        said = Relayed(topic="page", name=page, value="done")
+        for listener in self._shared.get(said.topic, ()):
+            listener(said)
+        if alone:
+            self.share(said)
+
     def hear(self) -> None:
         """Begin to hear the other workers. For the gateway's event loop."""
         if self._relay is not None and not self._hearing:

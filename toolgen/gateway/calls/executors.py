@@ -14,7 +14,16 @@ from toolgen.config.tools import ToolSettings, of_tools
 from toolgen.connectors.base import ExecutorContext
 from toolgen.connectors.device.executor import DeviceQueue
 from toolgen.connectors.error_limit import ErrorLimits
-from toolgen.connectors.executor import Executor, FileSource, InnerCalls, LocalApp, Permit, SourcePermit
+from toolgen.connectors.executor import (
+    Executor,
+    FileSource,
+    InnerCalls,
+    LocalApp,
+    PageListener,
+    Permit,
+    SourcePermit,
+    no_listener,
+)
 from toolgen.connectors.functions.executor import FunctionExecutor, FunctionRuntime
 from toolgen.connectors.functions.signature import FunctionTool, forget
 from toolgen.connectors.http.credentials import Provision
@@ -55,7 +64,8 @@ class ExecutorDependencies(Struct, frozen=True, kw_only=True):
     process runs.
 
     `assigned` returns the credential of a caller for a source. `inner` makes inner calls. `files` are those that callers may send.
-    `accounts` has the tokens of callers' own accounts, by source, and `apps` applications of this process.
+    `accounts` has the tokens of callers' own accounts, by source, and `apps` applications of this process. `page_done` hears of web pages
+    that are done.
     """
 
     assigned: Callable[[str, Principal], Mapping[str, object] | None]
@@ -68,6 +78,7 @@ class ExecutorDependencies(Struct, frozen=True, kw_only=True):
     files: FileSource | None = None
     accounts: Callable[[str], AccountTokens | None] = lambda _: None
     apps: Mapping[str, LocalApp] = field(default_factory=dict)
+    page_done: PageListener = no_listener
 
 
 def make_executors(
@@ -146,6 +157,7 @@ def _context(
         devices=dependencies.devices,
         files=dependencies.files,
         app=dependencies.apps.get(source),
+        page_done=dependencies.page_done,
     )
 
 

@@ -43,10 +43,19 @@ rules:
   - {{id: everything, to: [suite], tools: ["*"], prompts: ["*"], resources: ["*"], effects: [read, write], verdict: allow}}
 """
 PROJECT = """
-sources: {suite: {python: conformance.catalog, prefix: none, input_schema: exact}}
+sources:
+  suite: {python: conformance.catalog, prefix: none, input_schema: exact}
+  guides: {context: {skills: skills}}
 audit: {dir: audit}
 gateway: {pending_after: 500ms}
 """
+SKILL = {
+    "refunds/SKILL.md": (
+        "---\nname: refunds\ndescription: Process refunds. Use it when a customer wants money back.\nlicense: Apache-2.0\n"
+        "metadata: {version: '1.0'}\n---\n\n# Refunds\n\nWrite the mail of templates/mail.md.\n"
+    ),
+    "refunds/templates/mail.md": "Dear customer,\n",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +98,7 @@ SUITES = (
             "tasks-mrtr-composition",
         ),
     ),
-    Suite(  # of an extension that the gateway does not declare: every check is skipped
+    Suite(
         name="0.2.0-alpha.12 skills",
         version="0.2.0-alpha.12",
         options=("--force",),
@@ -136,6 +145,9 @@ async def main(wanted: list[str], scenario: str, *, serve: bool) -> int:
         project = Path(root)
         (project / "policies").mkdir()
         (project / "policies" / "policy.yaml").write_text(POLICY, encoding="utf-8")
+        for path, text in SKILL.items():
+            (project / "skills" / path).parent.mkdir(parents=True, exist_ok=True)
+            (project / "skills" / path).write_text(text, encoding="utf-8")
         (project / "toolgen.yaml").write_text(PROJECT, encoding="utf-8")
         os.environ["TOOLGEN_CONFORMANCE"] = root
         listener = bind("127.0.0.1", 0)

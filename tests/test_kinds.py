@@ -18,7 +18,7 @@ BINDINGS = frozenset(
     {
         *("HttpBinding", "GraphQLBinding", "GraphQLDocumentBinding", "GraphQLSchemaBinding", "SqlBinding", "FunctionBinding"),
         *("McpBinding", "McpContextBinding", "McpResourceBinding", "WorkflowBinding", "DeviceBinding", "CodeBinding"),
-        *("FolderBinding", "TextPromptBinding"),
+        *("FolderBinding", "SkillFileBinding", "TextPromptBinding"),
     }
 )  # fmt: skip
 # Modules that name kinds for a reason, and the reason.

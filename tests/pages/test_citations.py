@@ -26,7 +26,7 @@ FILES = [
     *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if "node_modules" not in path.parts),
 ]
 _NAMES = frozenset(path.relative_to(ROOT).as_posix() for path in FILES)
-_MADE_UP = frozenset({"policy/x.py", "own_tools.py", "config.toml", "code.py"})
+_MADE_UP = frozenset({"SKILL.md", "policy/x.py", "own_tools.py", "config.toml", "code.py"})
 _CITED = re.compile(r"(?<![\w/.<{*$-])((?:[\w-]+/)*[\w-]+\.(?:py|md|lua))(?:#([\w-]+))?(?![\w/*])")
 _PATTERN = re.compile(r"`((?:[\w-]+/)*[\w-]*\*[\w-]*\.(?:py|md|lua))`")
 

@@ -84,7 +84,8 @@ def _files_of(config: SourceConfig, root: Path) -> Iterator[Path]:
         return
     if config.context is not None:
         yield from sorted(root.glob(config.context.prompts)) if config.context.prompts else ()
-        yield from _below(root / config.context.resources) if config.context.resources else ()
+        for folder in (config.context.resources, config.context.skills):
+            yield from _below(root / folder) if folder else ()
         return
     _, described = CONNECTORS[config.kind].file_location(config.location)
     if described and not is_remote(config):

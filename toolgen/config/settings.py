@@ -287,6 +287,7 @@ def settings_digest(config: SourceConfig, overrides: tuple[ToolOverride, ...]) -
 def _portable_context(files: ContextFiles) -> dict[str, object]:
     said: dict[str, object] = {"prompts": files.prompts, "resources": files.resources}
     read = [{**msgspec.to_builtins(one), "where": ""} for one in files.read_by_tools]
+    said |= {"skills": files.skills} if files.skills else {}
     return said | ({"read_by_tools": read} if read else {})
 
 

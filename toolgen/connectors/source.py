@@ -70,11 +70,12 @@ class ToolResource(Struct, frozen=True, kw_only=True):
 
 
 class ContextFiles(Struct, frozen=True, kw_only=True):
-    """Contents of a context source: a glob of prompts below the project's folder, a folder of resources ("" for none), and resources that
-    tools read."""
+    """Contents of a context source: a glob of prompts below the project's folder, a folder of resources and one of skills ("" for none),
+    and resources that tools read."""
 
     prompts: str = ""
     resources: str = ""
+    skills: str = ""
     read_by_tools: tuple[ToolResource, ...] = ()
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from toolgen.core.canonical import schema_digest
 from toolgen.model.apps import AppRights
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.skills import SkillEntry
 from toolgen.model.tool import Binding, Effect, Tool
 from toolgen.model.uri_template import UriTemplate, canonical_uri, parse_template
 
@@ -76,7 +77,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Resource, or a template of resources if its URI has variables. `lists`: the source can list the resources of the template. `app`
-    are the rights of an app's page; None for other resources.
+    are the rights of an app's page, and `skill` is the skill that the resource is the document of; None for other resources.
     """
 
     uri: str
@@ -93,6 +94,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lists: bool = False
     icons: tuple[dict[str, Any], ...] = ()
     app: AppRights | None = None
+    skill: SkillEntry | None = None
     digest: str = ""
 
     @property

@@ -10,7 +10,7 @@ from toolgen.model.binding_properties import BindingProperties
 from toolgen.model.schema import JsonObject, Schema
 from toolgen.model.uri_variables import typed_value
 
-__all__ = ["FolderBinding", "TextMessage", "TextPromptBinding", "ToolResourceBinding"]
+__all__ = ["FolderBinding", "SkillFileBinding", "TextMessage", "TextPromptBinding", "ToolResourceBinding"]
 
 
 class TextMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +38,18 @@ class FolderBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kin
     @property
     def kind(self) -> str:
         return "folder"
+
+
+class SkillFileBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="skill_file"):
+    """File of a skill below the folder of its source, read at each request if it still has the bytes of the build."""
+
+    path: str
+    digest: str
+    size: int
+
+    @property
+    def kind(self) -> str:
+        return "skill_file"
 
 
 class ToolResourceBinding(BindingProperties, frozen=True, kw_only=True, tag_field="kind", tag="tool_resource"):

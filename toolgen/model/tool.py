@@ -12,7 +12,7 @@ from toolgen.core.canonical import Canonical, schema_digest
 from toolgen.model.apps import ToolApp
 from toolgen.model.binding_properties import BindingProperties
 from toolgen.model.caller_requests import RequestKind
-from toolgen.model.context_bindings import FolderBinding, TextPromptBinding, ToolResourceBinding
+from toolgen.model.context_bindings import FolderBinding, SkillFileBinding, TextPromptBinding, ToolResourceBinding
 from toolgen.model.database import DialectName
 from toolgen.model.device import DeviceBinding
 from toolgen.model.graphql_binding import (
@@ -52,6 +52,7 @@ __all__ = [
     "OperationBinding",
     "OutputForm",
     "Seals",
+    "SkillFileBinding",
     "SqlBinding",
     "TextPromptBinding",
     "Tool",
@@ -284,6 +285,7 @@ Binding: TypeAlias = (
     | DeviceBinding
     | CodeBinding
     | FolderBinding
+    | SkillFileBinding
     | TextPromptBinding
     | ToolResourceBinding
     | OperationBinding

@@ -1,4 +1,4 @@
-"""Prompts and resources of files, and resources that tools read."""
+"""Prompts, resources and skills of files, and resources that tools read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.context.settings import SourceContextKeys, read_files
 from toolgen.connectors.executor import Executor
 from toolgen.connectors.link_checks import LinkChecks
-from toolgen.connectors.source import SourceConfig, SourceReading, SourceSettings
+from toolgen.connectors.source import ContextFiles, SourceConfig, SourceReading, SourceSettings
 from toolgen.connectors.source_entry import ConfiguredSource, SourceEntry
 
 __all__ = ["ContextConnector"]
@@ -33,13 +33,13 @@ class ContextConnector(Connector):
         return given
 
     def configure(self, given: Any, entry: SourceEntry) -> ConfiguredSource:
-        """Return the files of prompts and resources."""
+        """Return the files of prompts, resources and skills."""
         return ConfiguredSource(
             location=self.place, auth=entry.auth, config={"context": read_files(given.context, entry)}
         )
 
     def read(self, config: SourceConfig, password: Callable[[], str] = str) -> SourceReading:
-        """Read the files of prompts, and list those of resources."""
+        """Read the files of prompts and skills, and list those of resources."""
         from toolgen.connectors.context.read import read_context_files  # noqa: PLC0415 - if there is such a source
 
         return read_context_files(config)
@@ -56,5 +56,6 @@ class ContextConnector(Connector):
         """Return the executor that reads the files."""
         from toolgen.connectors.context.executor import ContextExecutor  # noqa: PLC0415 - if there is such a source
 
-        folder = "" if source.config.context is None else source.config.context.resources
-        return ContextExecutor(Path(source.config.root) / folder if folder else None)
+        files, root = source.config.context or ContextFiles(), Path(source.config.root)
+        folders = (root / folder if folder else None for folder in (files.resources, files.skills))
+        return ContextExecutor(*folders)

@@ -1,10 +1,9 @@
-"""Files of prompts, and a folder of resources -> prompts and resources."""
+"""Files of prompts, a folder of resources and a folder of skills -> prompts and resources."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +11,8 @@ from urllib.parse import quote
 import msgspec
 
 from toolgen.connectors.context.file_types import type_by_name
+from toolgen.connectors.context.folders import MAX_FILES, files_below
+from toolgen.connectors.context.skills import FRONT_MATTER, read_skills
 from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.core.canonical import digest
 from toolgen.core.errors import DescriptionError, ToolgenError
@@ -26,9 +27,7 @@ from toolgen.model.uri_template import canonical_uri
 __all__ = ["read_context_files"]
 
 SCHEME = "resource"
-_MAX_FILES = 1000
 _MAX_SIZE = 1_048_576
-_FRONT = re.compile(r"---\r?\n(.*?)\r?\n---\r?\n?(.*)\Z", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
@@ -63,16 +62,21 @@ def read_context_files(config: SourceConfig) -> SourceReading:
         except (ToolgenError, OSError, ValueError) as error:
             problems.append(_problem(config, origin, "bad_prompt", f"{error}; the file has no prompt"))
     folder = "" if context is None else context.resources
-    paths = _files_below(root / folder) if folder else []
-    if len(paths) > _MAX_FILES:
-        message = f"the folder has more than {_MAX_FILES} files; the others are not served"
+    paths = files_below(root / folder, "resources") if folder else []
+    if len(paths) > MAX_FILES:
+        message = f"the folder has more than {MAX_FILES} files; the others are not served"
         problems.append(_problem(config, folder, "limit", message))
-    for file in islice(paths, _MAX_FILES):
+    for file in islice(paths, MAX_FILES):
         uri = canonical_uri(f"{SCHEME}://{config.name}/{quote(file)}")
         if uri is None:
             problems.append(_problem(config, file, "bad_name", "its name makes no URI; the file is not served"))
             continue
         found.append(_resource(config, file, uri))
+    if context is not None and context.skills:
+        skills = read_skills(config, root / context.skills)
+        found += skills.resources
+        problems += skills.problems
+        files |= skills.files
     digests = {f"{one.source} {one.origin}": with_digest(one).digest for one in found}
     info = SourceInfo(kind="context", digest=digest(digests), title=config.name, version="")
     return SourceReading(
@@ -102,7 +106,7 @@ def _prompt(config: SourceConfig, root: Path, path: Path, origin: str) -> Prompt
             raise ValueError(f"it has more than {_MAX_SIZE} bytes")
         text = os.read(descriptor, _MAX_SIZE + 1).decode("utf-8-sig")
     front, body = FrontMatter(), text
-    if (parts := _FRONT.match(text)) is not None:
+    if (parts := FRONT_MATTER.match(text)) is not None:
         front, body = decode(parse(parts[1], origin, DescriptionError), (), FrontMatter, DescriptionError), parts[2]
     name = join(config.name, re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem))
     if not TOOL_NAME.match(name):
@@ -129,24 +133,6 @@ def _prompt(config: SourceConfig, root: Path, path: Path, origin: str) -> Prompt
         origin=origin,
         binding=TextPromptBinding(messages=(TextMessage(role="user", text=body.strip()),)),
     )
-
-
-def _files_below(folder: Path) -> list[str]:
-    """The paths of the files below a folder, without links, hidden files and what is in hidden folders."""
-    if not folder.is_dir():
-        raise DescriptionError(f"resources: there is no folder {folder.name}", where=folder.name)
-    return sorted(_walked(folder, ""))
-
-
-def _walked(folder: Path, prefix: str) -> Iterator[str]:
-    for entry in os.scandir(folder):
-        if entry.name.startswith(".") or entry.is_symlink():
-            continue
-        path = f"{prefix}{entry.name}"
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walked(folder / entry.name, f"{path}/")
-        elif entry.is_file(follow_symlinks=False):
-            yield path
 
 
 def _resource(config: SourceConfig, path: str, uri: str) -> Resource:

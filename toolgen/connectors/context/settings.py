@@ -1,4 +1,4 @@
-"""Keys of a context source: prompts with front matter, a folder of resources, and resources that tools read."""
+"""Keys of a context source: prompts with front matter, a folder of resources, a folder of skills, and resources that tools read."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class ContextKeys(msgspec.Struct, forbid_unknown_fields=True):
 
     prompts: str = ""
     resources: str | list[str | ToolResourceKeys] = ""
+    skills: str = ""
 
 
 class SourceContextKeys(msgspec.Struct):
@@ -60,10 +61,10 @@ def read_files(keys: ContextKeys, entry: SourceEntry) -> ContextFiles:
         if not isinstance(one, str)
     )
     folder = next(iter(folders), "")
-    if not (keys.prompts or folder or read_by_tools):
-        raise ConfigError("context: takes prompts, resources or both", where=entry.where("context"))
-    for key, said in (("prompts", keys.prompts), ("resources", folder)):
+    if not (keys.prompts or folder or keys.skills or read_by_tools):
+        raise ConfigError("context: takes prompts, resources, skills or several of them", where=entry.where("context"))
+    for key, said in (("prompts", keys.prompts), ("resources", folder), ("skills", keys.skills)):
         place = PurePosixPath(said)
         if place.is_absolute() or ".." in place.parts or "://" in said:
             raise ConfigError(f"{key}: names a place below the project's folder", where=entry.where("context", key))
-    return ContextFiles(prompts=keys.prompts, resources=folder, read_by_tools=read_by_tools)
+    return ContextFiles(prompts=keys.prompts, resources=folder, skills=keys.skills, read_by_tools=read_by_tools)

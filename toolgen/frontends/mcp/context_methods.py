@@ -33,7 +33,15 @@ from toolgen.model.result import Error, file_bytes
 from toolgen.model.schema import Json
 from toolgen.pipeline.middleware import CallerConnection
 
-__all__ = ["CONTEXT_LISTS", "CONTEXT_METHODS", "ContextMethods", "content_block", "resource_fault"]
+__all__ = [
+    "CONTEXT_LISTS",
+    "CONTEXT_METHODS",
+    "ContextMethods",
+    "content_block",
+    "listed_resource",
+    "page",
+    "resource_fault",
+]
 
 CONTEXT_LISTS = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
 CONTEXT_METHODS = CONTEXT_LISTS | {"prompts/get", "completion/complete"}
@@ -45,7 +53,7 @@ _MAX_ARGUMENTS = 200
 _MAX_ANSWERS = 32
 ASKS = "input_required"
 _KINDS = {"image": "image", "audio": "audio"}
-_T = TypeVar("_T", Prompt, Resource)
+_T = TypeVar("_T")
 
 
 class _Round(Struct, frozen=True):
@@ -116,14 +124,14 @@ class ContextMethods:
         context, principal = self._context, caller.principal
         match method:
             case "prompts/list":
-                return _page(params, "prompts", context.prompts(principal), _name, _prompt)
+                return page(params, "prompts", context.prompts(principal), _name, _prompt)
             case "resources/list":
                 shown = context.resources(principal)
                 if not self._shows_apps(meta, style, caller):
                     shown = tuple(one for one in shown if one.app is None)
-                return _page(params, "resources", shown, _uri, _resource)
+                return page(params, "resources", shown, _uri, listed_resource)
             case "resources/templates/list":
-                return _page(params, "resourceTemplates", context.templates(principal), _uri, _template)
+                return page(params, "resourceTemplates", context.templates(principal), _uri, _template)
             case "prompts/get":
                 return await self.get(params, meta, style, caller)
             case _:
@@ -338,12 +346,13 @@ def _prompt_fault(error: Error) -> RpcFault:
     return RpcFault.of(error)
 
 
-def _page(
+def page(
     params: Mapping[str, Any],
     member: str,
     found: Sequence[_T],
     key: Callable[[_T], str],
     write: Callable[[_T], dict[str, object]],
+    limit: int = _PER_PAGE,
 ) -> dict[str, object] | RpcFault:
     """A page of a list. A cursor is the key of the last item, so that one added meanwhile neither repeats nor hides another."""
     cursor = params.get("cursor")
@@ -355,10 +364,10 @@ def _page(
     except ValueError:
         return _wrong("params.cursor is not a cursor this gateway gave out")
     start = bisect.bisect_right(found, after, key=key) if after else 0
-    page = found[start : start + _PER_PAGE]
-    result: dict[str, object] = {member: [write(one) for one in page]}
-    if start + _PER_PAGE < len(found):
-        result["nextCursor"] = base64.urlsafe_b64encode(key(page[-1]).encode()).decode("ascii")
+    shown = found[start : start + limit]
+    result: dict[str, object] = {member: [write(one) for one in shown]}
+    if start + limit < len(found):
+        result["nextCursor"] = base64.urlsafe_b64encode(key(shown[-1]).encode()).decode("ascii")
     return result
 
 
@@ -384,7 +393,8 @@ def _prompt(prompt: Prompt) -> dict[str, object]:
     )
 
 
-def _resource(resource: Resource) -> dict[str, object]:
+def listed_resource(resource: Resource) -> dict[str, object]:
+    """A resource as lists have it."""
     return {"uri": resource.uri, **_about(resource)} | ({} if resource.size is None else {"size": resource.size})
 
 

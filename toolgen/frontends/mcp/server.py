@@ -48,6 +48,7 @@ from toolgen.frontends.mcp.messages import (
 )
 from toolgen.frontends.mcp.request_state import States
 from toolgen.frontends.mcp.shown_pages import ShownPages
+from toolgen.frontends.mcp.skill_methods import CACHED_SKILL_METHODS, SKILL_METHODS, SkillMethods
 from toolgen.frontends.mcp.subscriptions import Subscriptions
 from toolgen.frontends.mcp.tasks import Tasks
 from toolgen.frontends.mcp.tool_calls import ToolCalls
@@ -96,6 +97,7 @@ class Mcp:
         self.subscriptions = Subscriptions(gateway.context)
         reads = BridgedReads(gateway, states, self.tasks)
         self._context = ContextMethods(gateway.context, states, self._mailbox, reads, self.levels)
+        self._skills = SkillMethods(gateway.context.skills)
         self._calls = ToolCalls(gateway, listings, states, self._mailbox, self.tasks, self.levels)
 
     async def answer(self, message: RpcMessage, *, protocol_style: ProtocolStyle, caller: Caller) -> RpcReply:
@@ -253,12 +255,15 @@ class Mcp:
             case str() as method, _ if method in CONTEXT_METHODS:
                 found = await self._context.answer(method, params, message.meta, protocol_style, caller)
                 return _cached(found, protocol_style) if method in CONTEXT_LISTS else found
+            case str() as method, ProtocolStyle.STATELESS if method in SKILL_METHODS and self._skills.offered:
+                found = self._skills.answer(method, params, caller.principal)
+                return _cached(found, protocol_style) if method in CACHED_SKILL_METHODS else found
             case str() as method, ProtocolStyle.STATEFUL if method in _OF_SESSIONS:
                 return await self._of_session(method, params, caller)
             case "initialize", ProtocolStyle.STATEFUL:
                 return self._introduced(_initialize(params, self._capabilities()), caller, "serverInfo")
             case "server/discover", ProtocolStyle.STATELESS:
-                capabilities = {**self._capabilities(), "extensions": {TASKS_EXTENSION: {}}}
+                capabilities = {**self._capabilities(), "extensions": {TASKS_EXTENSION: {}, **self._skills.declared}}
                 known: dict[str, object] = {"supportedVersions": list(VERSIONS), "capabilities": capabilities}
                 return _cached(self._introduced(known, caller), protocol_style)
             case _:

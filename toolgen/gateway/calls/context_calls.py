@@ -18,6 +18,7 @@ from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.calls.file_links import OWN_SCHEME
 from toolgen.gateway.calls.followed_resources import FollowedResources
 from toolgen.gateway.calls.linked_resources import held_in
+from toolgen.gateway.calls.skills import Skills
 from toolgen.gateway.catalog.mcp_servers import DEFAULT_SERVERS, McpServers
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
 from toolgen.model.apps import APP_TYPE
@@ -92,6 +93,7 @@ class ContextCalls:
     ) -> None:
         self._current, self._running = current, running
         self.updates, self.followed, self.roots, self._tool_calls = updates, followed, roots, calls
+        self.skills = Skills(current)
         self.servers = McpServers(
             servers,
             sources=lambda: current.manifest().sources,

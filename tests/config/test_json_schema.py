@@ -197,7 +197,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         example = placed(paths[structure], own)
         if structure in {"Notify", "SignIn"}:
             example = merged(example, {"console": {"url": "https://gateway.example.com"}})
-        if structure in {"GatewaySignIn", "SignInClients"}:
+        if structure in {"GatewaySignIn", "SignInClients", "RegisteredClient"}:
             around = {"url": "https://gateway.example.com", "sign_in": required["GatewaySignIn"]}
             example = merged({"gateway": around}, example)
         if structure == "Aws":

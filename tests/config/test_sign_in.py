@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from toolgen.config.registered_clients import RegisteredClient
 from toolgen.config.settings import load
 from toolgen.config.sign_in import ClientSettings
 from toolgen.core.errors import ConfigError
 
 URL = "https://tools.example.com"
 GOOD: dict[str, Any] = {"issuer": "https://login.example.com", "client_id": "toolgen"}
+
+KEYS = "https://ci.example.com/jwks"
+HASH = "sha256:" + "0a" * 32
 
 
 def written(root: Path, sign_in: Any, url: str | None = URL) -> Path:
@@ -50,6 +54,22 @@ def test_the_least_that_is_written(tmp_path: Path) -> None:
         ({"clients": {"allow": ["https://claude.ai"]}}, "host"),
         ({"clients": {"allow": ["*"]}}, "host"),
         ({"claims": ["sub"]}, "claims"),
+        ({"clients": {"registered": {"a b": {"jwks": KEYS}}}}, "id of a client"),
+        ({"clients": {"registered": {"ci": {}}}}, "nobody could use it"),
+        ({"clients": {"registered": {"ci": {"secret": "written-out"}}}}, "not a hash"),
+        ({"clients": {"registered": {"ci": {"secret": []}}}}, "takes one hash"),
+        ({"clients": {"registered": {"ci": {"secret": HASH.upper()}}}}, "not a hash"),
+        ({"clients": {"registered": {"ci": {"secret": [HASH] * 3}}}}, "takes one hash"),
+        ({"clients": {"registered": {"ci": {"secret": HASH, "jwks": KEYS}}}}, "one of the two"),
+        ({"clients": {"registered": {"ci": {"jwks": "http://ci.example.com/jwks"}}}}, "must be https"),
+        ({"clients": {"registered": {"ci": {"jwks": "none.json"}}}}, "no such file"),
+        ({"clients": {"registered": {"ci": {"redirect_uris": ["http://ci.example.com/"]}}}}, "redirect_uris"),
+        ({"clients": {"registered": {"ci": {"redirect_uris": ["https://ci.example.com/"] * 21}}}}, "redirect_uris"),
+        (
+            {"clients": {"registered": {"ci": {"redirect_uris": ["https://a.b/"], "principal": "ci"}}}},
+            "acts for itself",
+        ),
+        ({"clients": {"registered": {"ci": {"jwks": KEYS, "grants": []}}}}, "grants"),
         ({"resources": ["http://other.example.com/mcp"]}, "resources"),
     ],
 )
@@ -57,6 +77,26 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, changes: dict[str
     with pytest.raises(ConfigError, match=why) as caught:
         load(written(tmp_path, {**GOOD, **changes}), {})
     assert "toolgen.yaml" in caught.value.where
+
+
+def test_clients_of_the_operator(tmp_path: Path) -> None:
+    """A relative path is of the project. Without clients that act for themselves, no extension is announced."""
+    (tmp_path / "keys.json").write_text("{}")
+    clients = {
+        "ci": {"jwks": "keys.json", "principal": "ci"},
+        "chat": {"redirect_uris": ["https://chat.example.com/cb"], "secret": [HASH, HASH.replace("0a", "0b")]},
+    }
+    settings = load(written(tmp_path, {**GOOD, "clients": {"registered": clients}}), {})
+    assert settings.sign_in is not None
+    found = settings.sign_in.clients.registered
+    assert found["ci"] == RegisteredClient(id="ci", name="ci", jwks=str(tmp_path / "keys.json"), principal="ci")
+    assert found["chat"].secrets == ("0a" * 32, "0b" * 32)
+    assert "0a0a" not in repr(found["chat"])
+    assert settings.sign_in.grant_types == ("authorization_code", "refresh_token", "client_credentials")
+    assert settings.mcp_servers[""].extensions == ("io.modelcontextprotocol/oauth-client-credentials",)
+    del clients["ci"]
+    settings = load(written(tmp_path, {**GOOD, "clients": {"registered": clients}}), {})
+    assert settings.mcp_servers[""].extensions == ()
 
 
 def test_the_address_of_the_gateway_is_needed(tmp_path: Path) -> None:

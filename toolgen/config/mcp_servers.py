@@ -58,7 +58,7 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     without any it has all.
 
     `instructions` precede the generated ones; "" means no instructions at all, and None only the generated ones. `apps`: answers have the
-    gateway's own app, in clients that show apps.
+    gateway's own app, in clients that show apps. `extensions` are those of MCP about the authorization of its clients.
     """
 
     name: str = "toolgen"
@@ -68,6 +68,7 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     instructions: str | None = None
     toolsets: tuple[str, ...] = ()
     apps: bool = False
+    extensions: tuple[str, ...] = ()
 
     def info(self, version: str) -> dict[str, Json]:
         """Return MCP's Implementation."""
@@ -77,7 +78,10 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_mcp_servers(
-    given: GivenMcpServer, endpoints: Mapping[str, GivenEndpoint], document: YamlDocument
+    given: GivenMcpServer,
+    endpoints: Mapping[str, GivenEndpoint],
+    document: YamlDocument,
+    extensions: tuple[str, ...] = (),
 ) -> Mapping[str, McpServerSettings]:
     """Return the servers by the name of their endpoint, "" for the one at /mcp. Raises `ConfigError`."""
     found = {"": _server(given, document, ("gateway", "mcp"), "toolgen")}
@@ -96,7 +100,9 @@ def read_mcp_servers(
             )
         server = _server(endpoint, document, path, name)
         found[name] = msgspec.structs.replace(server, toolsets=tuple(dict.fromkeys(endpoint.toolsets)))
-    return MappingProxyType(found)
+    return MappingProxyType(
+        {name: msgspec.structs.replace(server, extensions=extensions) for name, server in found.items()}
+    )
 
 
 def _server(given: _GivenServer, document: YamlDocument, path: tuple[str, ...], default: str) -> McpServerSettings:

@@ -343,6 +343,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
     drain_s = read_drain(file.gateway.drain, document.where("gateway", "drain"))
     url = read_public_url(file.gateway.url, document.where("gateway", "url"))
     console = replace(read_console(file.console, document), over_tls=file.gateway.tls is not None)
+    sign_in = read_sign_in(file.gateway.sign_in, document, url, root)
     check_apps_host(console, document, urlsplit(url).hostname or "", file.gateway.host)
     overrides = tuple(one for one, _ in entries if one is not None)
     sources = _pinned({name: read_source(document, name, root, warnings) for name in file.sources}, root)
@@ -371,7 +372,9 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
         search=file.gateway.search,
         spans=file.gateway.spans,
         resource_links=file.gateway.mcp.resource_links,
-        mcp_servers=read_mcp_servers(file.gateway.mcp, file.gateway.endpoints, document),
+        mcp_servers=read_mcp_servers(
+            file.gateway.mcp, file.gateway.endpoints, document, () if sign_in is None else sign_in.extensions
+        ),
         files=read_files(file.gateway.files, document, root),
         state=read_state(file.state, document.where("state"), root, warnings),
         client_certificates=read_client_certificates(document, file.gateway.client_certificates),
@@ -389,7 +392,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
         inspection=read_inspection(document, file.inspect_results, root),
         notify=read_notify(file.notify, document, console.url or url, warnings),
         accounts=read_accounts(file.accounts, document),
-        sign_in=read_sign_in(file.gateway.sign_in, document, url),
+        sign_in=sign_in,
         telemetry=read_telemetry(file.telemetry, document, warnings),
         warnings=tuple(warnings),
     )

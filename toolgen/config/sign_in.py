@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from importlib.util import find_spec
-from urllib.parse import urlsplit
+from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
 
+from toolgen.config.addresses import is_secure_address
+from toolgen.config.registered_clients import GivenRegisteredClient, RegisteredClient, read_registered_clients
 from toolgen.core.errors import ConfigError, SecretError
 from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument
@@ -16,12 +20,12 @@ from toolgen.model.secret import SecretReference, parse_reference
 
 __all__ = ["ClientSettings", "GivenGatewaySignIn", "SignInSettings", "read_sign_in"]
 
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST = re.compile(r"(?:\*\.)?[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\Z")
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,100}\Z")
 _RESERVED = frozenset(
     {"aud", "auth_time", "client_id", "exp", "iat", "idp", "iss", "jti", "nbf", "scope", "sid", "sub"}
 )
+_EXTENSIONS: Mapping[str, str] = {"client_credentials": "io.modelcontextprotocol/oauth-client-credentials"}
 _LIFETIMES = {"access": (60.0, 3600.0), "idle": (300.0, 90 * 86_400.0), "expires": (300.0, 366 * 86_400.0)}
 
 
@@ -31,6 +35,7 @@ class GivenSignInClients(msgspec.Struct, forbid_unknown_fields=True):
     metadata_documents: bool = True
     registration: bool = False
     allow: list[str] = []
+    registered: dict[str, GivenRegisteredClient] = {}
 
 
 class GivenGatewaySignIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,14 +55,17 @@ class GivenGatewaySignIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ClientSettings(Struct, frozen=True, kw_only=True):
-    """Clients that people may sign in with: those whose id is the address of their metadata, and those that register themselves.
+    """Clients of the gateway: those whose id is the address of their metadata, those that register themselves, and those that the
+    operator registered.
 
-    `hosts` are the hosts of such addresses and of redirect URIs, `*.` before one for the names below it; all hosts without any.
+    `hosts` are the hosts of such addresses and of redirect URIs, `*.` before one for the names below it; all hosts without any. They do
+    not limit the clients of the operator.
     """
 
     metadata_documents: bool = True
     registration: bool = False
     hosts: tuple[str, ...] = ()
+    registered: Mapping[str, RegisteredClient] = MappingProxyType({})
 
     def allows(self, host: str) -> bool:
         """Return True if a client may be at a host."""
@@ -88,9 +96,25 @@ class SignInSettings(Struct, frozen=True, kw_only=True):
     resources: tuple[str, ...] = ()
     introspection: frozenset[str] = frozenset()
 
+    @property
+    def grant_types(self) -> tuple[str, ...]:
+        """Return the grant types of OAuth that the token endpoint takes."""
+        itself = ("client_credentials",) if any(one.principal for one in self.clients.registered.values()) else ()
+        return ("authorization_code", "refresh_token", *itself)
 
-def read_sign_in(given: GivenGatewaySignIn | None, document: YamlDocument, url: str) -> SignInSettings | None:
-    """Read `gateway.sign_in`; None without a sign-in through the gateway. `url` is `gateway.url`. Raises `ConfigError`."""
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Return the extensions of MCP about authorization that a client can use here."""
+        return tuple(_EXTENSIONS[one] for one in self.grant_types if one in _EXTENSIONS)
+
+
+def read_sign_in(
+    given: GivenGatewaySignIn | None, document: YamlDocument, url: str, root: Path
+) -> SignInSettings | None:
+    """Read `gateway.sign_in`; None without a sign-in through the gateway. `url` is `gateway.url`, `root` the folder of the project.
+
+    Raises `ConfigError`.
+    """
     if given is None:
         return None
     where = document.where("gateway", "sign_in")
@@ -104,7 +128,7 @@ def read_sign_in(given: GivenGatewaySignIn | None, document: YamlDocument, url: 
         raise ConfigError(
             "sign_in: needs Authlib", where=where, suggestion='install it with: pip install "toolgen[sign-in]"'
         )
-    if not _is_address(given.issuer):
+    if not is_secure_address(given.issuer):
         raise ConfigError("issuer: takes the https address that the provider's tokens have as iss", where=where)
     if "openid" not in given.scopes:
         raise ConfigError("scopes: must contain openid, or the provider does not identify the person", where=where)
@@ -120,7 +144,7 @@ def read_sign_in(given: GivenGatewaySignIn | None, document: YamlDocument, url: 
         client_id=given.client_id,
         client_secret=_secret(given.client_secret, where),
         scopes=tuple(given.scopes),
-        clients=_clients(given.clients, document),
+        clients=_clients(given.clients, document, root),
         access_s=access,
         idle_s=idle,
         expires_s=expires,
@@ -142,7 +166,7 @@ def _secret(text: str | None, where: str) -> SecretReference | None:
     return secret
 
 
-def _clients(given: GivenSignInClients, document: YamlDocument) -> ClientSettings:
+def _clients(given: GivenSignInClients, document: YamlDocument, root: Path) -> ClientSettings:
     for index, text in enumerate(given.allow):
         if not _HOST.match(text):
             raise ConfigError(
@@ -151,7 +175,10 @@ def _clients(given: GivenSignInClients, document: YamlDocument) -> ClientSetting
                 suggestion="write hosts in lower case, like claude.ai or *.example.com; localhost for clients on the person's machine",
             )
     return ClientSettings(
-        metadata_documents=given.metadata_documents, registration=given.registration, hosts=tuple(given.allow)
+        metadata_documents=given.metadata_documents,
+        registration=given.registration,
+        hosts=tuple(given.allow),
+        registered=read_registered_clients(given.registered, document, root),
     )
 
 
@@ -176,24 +203,10 @@ def _claim(text: str, document: YamlDocument, index: int) -> str:
 
 
 def _resource(text: str, document: YamlDocument, index: int) -> str:
-    if not _is_address(text) or "?" in text or "#" in text:
+    if not is_secure_address(text) or "?" in text or "#" in text:
         raise ConfigError(
             f"resources: {text[:60]!a} is not the address of another gateway",
             where=document.where("gateway", "sign_in", "resources", index),
             suggestion="write it like https://other.example.com/mcp",
         )
     return text
-
-
-def _is_address(text: str) -> bool:
-    """Return True if this is an https address, or one of loopback."""
-    try:
-        parts = urlsplit(text)
-        host = parts.hostname or ""
-        parts.port  # noqa: B018 - raises for what is none
-    except ValueError:
-        return False
-    secure = parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
-    return (
-        bool(host) and secure and text.isascii() and text.isprintable() and parts.username is None and "#" not in text
-    )

@@ -26,8 +26,8 @@ from toolgen.frontends.http.authentication import Authentication
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.sign_in.opening import open_sign_in
 from toolgen.gateway.sign_in.records import SignInGrant
-from toolgen.gateway.sign_in.redirects import redirect_fault, redirect_fits
 from toolgen.gateway.sign_in.sign_in_log import MAX_REFUSALS
+from toolgen.model.redirect_uris import redirect_fault, redirect_fits
 
 
 async def grants(here: Place) -> tuple[SignInGrant, ...]:

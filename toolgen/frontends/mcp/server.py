@@ -261,9 +261,12 @@ class Mcp:
             case str() as method, ProtocolStyle.STATEFUL if method in _OF_SESSIONS:
                 return await self._of_session(method, params, caller)
             case "initialize", ProtocolStyle.STATEFUL:
-                return self._introduced(_initialize(params, self._capabilities()), caller, "serverInfo")
+                told = self._extensions(caller)
+                capabilities = {**self._capabilities(), **({"extensions": told} if told else {})}
+                return self._introduced(_initialize(params, capabilities), caller, "serverInfo")
             case "server/discover", ProtocolStyle.STATELESS:
-                capabilities = {**self._capabilities(), "extensions": {TASKS_EXTENSION: {}, **self._skills.declared}}
+                extensions = {TASKS_EXTENSION: {}, **self._skills.declared, **self._extensions(caller)}
+                capabilities = {**self._capabilities(), "extensions": extensions}
                 known: dict[str, object] = {"supportedVersions": list(VERSIONS), "capabilities": capabilities}
                 return _cached(self._introduced(known, caller), protocol_style)
             case _:
@@ -312,6 +315,11 @@ class Mcp:
 
     def _capabilities(self) -> dict[str, object]:
         return {**_CAPABILITIES, **self._context.capabilities}
+
+    def _extensions(self, caller: Caller) -> dict[str, Mapping[str, Json]]:
+        """The extensions about authorization, for a caller that showed a credential: over stdio there is no authorization server."""
+        known = self._gateway.context.servers.settings(caller.endpoint).extensions
+        return {name: {} for name in known} if caller.principal.proof is not None else {}
 
     def _own_app(self, caller: Caller) -> bool:
         """True if answers have the gateway's own app at this endpoint."""

@@ -18,9 +18,9 @@ from toolgen.gateway.identity.jwt import TokenRejected, read_token
 from toolgen.gateway.protocol import Administration
 from toolgen.gateway.sign_in.errors import OAuthError
 from toolgen.gateway.sign_in.records import AuthorizationAttempt, ConsentQuestion, HostedClient
-from toolgen.gateway.sign_in.redirects import redirect_host
 from toolgen.gateway.sign_in.server import SignInServer
 from toolgen.model.call import Principal
+from toolgen.model.redirect_uris import redirect_host
 from toolgen.state.sessions import SignInAttempt
 
 __all__ = ["ConsentPages"]
@@ -129,6 +129,7 @@ class ConsentPages:
             "consent.html",
             client=client.name,
             client_host=client.host,
+            is_configured=client.configured,
             redirect_host=redirect_host(attempt.redirect),
             is_local=redirect_host(attempt.redirect).endswith(":") or attempt.redirect.startswith("http://"),
             remembered=attempt.redirect.startswith("https://"),

@@ -16,13 +16,15 @@ __all__ = ["IssuedToken", "IssuedTokens"]
 class IssuedToken(Struct, frozen=True, kw_only=True):
     """Access token that is valid now. `claims` are those of the person's id token, with the client as `client_id`.
 
-    `expires` is the time until which it need not be read again, in seconds since the epoch. `toolsets` narrow the caller.
+    `expires` is the time until which it need not be read again, in seconds since the epoch. `toolsets` narrow the caller. `principal` is
+    the principal of the policy that the client itself is, "" if it acts for a person.
     """
 
     claims: Mapping[str, Any]
     proof: CredentialProof
     expires: float
     toolsets: frozenset[str] = frozenset()
+    principal: str = ""
 
     def __repr__(self) -> str:
         return "IssuedToken(***)"
@@ -37,3 +39,6 @@ class IssuedTokens(Protocol):
 
     async def read(self, token: SignedToken) -> IssuedToken:
         """Return the content of a valid token. Raises `RefusedTokenError`."""
+
+    def principal_of(self, client: str) -> str:
+        """Return the principal of the policy that a client is when it acts for itself; "" for any other client."""

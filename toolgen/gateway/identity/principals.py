@@ -236,14 +236,20 @@ class Identity:
         return found, expires
 
     def person_of(self, issued: IssuedToken) -> Principal:
-        """Return the person of a token that the gateway issued itself: whom the policy takes their id token for.
+        """Return the person of a token that the gateway issued itself, whom the policy takes their id token for; or the principal that
+        its client is.
 
         Raises `RefusedTokenError` and `ClaimsError`.
         """
         proof = issued.proof
-        if proof.issuer not in self._rules:
+        if issued.principal:
+            found = self._named(issued.principal)
+            if found is None:
+                raise RefusedTokenError("the policy has no principal with the name that the settings give its client")
+        elif proof.issuer not in self._rules:
             raise RefusedTokenError("the policy does not know the identity provider of its person")
-        found = self._bearer(proof.issuer, issued.claims, sign_in=True)
+        else:
+            found = self._bearer(proof.issuer, issued.claims, sign_in=True)
         dated = {"iss": proof.issuer, "sub": proof.subject, "jti": proof.jwt_id, "iat": proof.issued}
         if self._revoked(found, dated):
             raise RefusedTokenError("it has been revoked")
@@ -349,7 +355,8 @@ class Identity:
         origin = principal.origin
         if origin is None:
             # The principal was stored by a version without origins of roles, or was made up.
-            by_token = principal.proof is not None and bool(principal.proof.issuer)
+            proof = principal.proof
+            by_token = proof is not None and bool(proof.issuer) and not self._is_client(principal.id, proof)
             return None if by_token else self._named(principal.id)
         if origin.by_hand:
             # No token was shown: a revocation of its tokens from before its call, or of all of them, applies to it.
@@ -374,13 +381,19 @@ class Identity:
             if self._ended(name, None if shown is None else shown.issued):
                 return False
             return not revoked or (shown is not None and not any(one.covers(shown) for one in revoked))
-        if proof.issuer not in self._rules or (
-            entry is not None and (entry.token is None or entry.subject != proof.subject)
+        if not self._is_client(name, proof) and (
+            proof.issuer not in self._rules
+            or (entry is not None and (entry.token is None or entry.subject != proof.subject))
         ):
             return False
         claims: dict[str, Any] = {"iss": proof.issuer, "sub": proof.subject, "jti": proof.jwt_id}
         claims |= {} if proof.issued is None else {"iat": proof.issued}
         return not (self._ended(name, proof.issued) or any(item.covers(claims) for item in self._revocations))
+
+    def _is_client(self, name: str, proof: CredentialProof) -> bool:
+        """Return True if a token of the gateway proved a client that is this principal itself."""
+        own = self._key_sets.issued
+        return own is not None and proof.issuer == own.issuer and own.principal_of(proof.client) == name
 
     def concerns(self, name: str, parties: Iterable[str]) -> bool:
         """Return True if a principal is a party of a call, under any of its names: equal issuer and subject mean the same person."""

@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolgen.config.sign_in import SignInSettings
 from toolgen.core.clock import Clock
 from toolgen.core.errors import StateError
@@ -79,17 +81,30 @@ class AccessTokens:
         grant = await self.grant(claims)
         if grant is None:
             raise RefusedTokenError("its sign-in was revoked, or has ended")
+        expires = min(check_claims(claims, self._clock.now()), grant.expires, self._clock.now() + _LOOK_AGAIN_S)
         jwt_id = claims.get("jti")
+        found = replace(self.identified(grant), expires=expires, toolsets=toolsets)
+        return replace(found, proof=replace(found.proof, jwt_id=jwt_id if isinstance(jwt_id, str) else ""))
+
+    def identified(self, grant: SignInGrant) -> IssuedToken:
+        """Return the content of a token of a grant, as far as it does not depend on the token. Raises `RefusedTokenError` for a client
+        that acted for itself, and may not any more."""
+        principal = grant.principal if grant.claims.get("iss") == self._issuer else ""
+        if principal and self.principal_of(grant.client) != principal:
+            raise RefusedTokenError("the settings do not let its client act for itself any more")
         proof = CredentialProof(
             issuer=str(grant.claims.get("iss", "")),
             subject=str(grant.claims.get("sub", "")),
-            jwt_id=jwt_id if isinstance(jwt_id, str) else "",
             issued=grant.at,  # after a refresh too, so that no token is newer than a revocation
             client=grant.client,
         )
-        expires = min(check_claims(claims, self._clock.now()), grant.expires, self._clock.now() + _LOOK_AGAIN_S)
         known = {**grant.claims, "client_id": grant.client}
-        return IssuedToken(claims=known, proof=proof, expires=expires, toolsets=toolsets)
+        return IssuedToken(claims=known, proof=proof, expires=grant.expires, principal=principal)
+
+    def principal_of(self, client: str) -> str:
+        """Return the principal of the policy that a client of the settings is when it acts for itself; "" for any other client."""
+        known = self._settings.clients.registered.get(client)
+        return "" if known is None else known.principal
 
     async def verified(self, token: SignedToken) -> Mapping[str, Any]:
         """Return the claims of a token that this gateway signed and that has not expired. Raises `RefusedTokenError`."""

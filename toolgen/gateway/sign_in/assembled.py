@@ -10,7 +10,7 @@ from toolgen.connectors.executor import Permit
 from toolgen.core.clock import Clock
 from toolgen.gateway.accounts.assembled import account_keys
 from toolgen.gateway.identity.issued_tokens import IssuedToken
-from toolgen.gateway.identity.jwt import TokenRejected
+from toolgen.gateway.identity.jwt import RefusedTokenError, TokenRejected
 from toolgen.gateway.sign_in.access_tokens import AccessTokens
 from toolgen.gateway.sign_in.authorization import Authorization
 from toolgen.gateway.sign_in.client_documents import ClientDocuments
@@ -22,7 +22,7 @@ from toolgen.gateway.sign_in.sign_in_log import SignInLog
 from toolgen.gateway.sign_in.signing_keys import SigningKeys
 from toolgen.gateway.sign_in.token_endpoint import TokenEndpoint, TokenEndpointDependencies
 from toolgen.gateway.state.shared_state import sign_in_rows
-from toolgen.model.call import CredentialProof, Principal
+from toolgen.model.call import Principal
 from toolgen.state.sign_in import SignInStore
 
 __all__ = ["make_sign_in", "sign_in_store"]
@@ -48,14 +48,10 @@ def make_sign_in(
     tokens = AccessTokens(issuer, settings, resources, keys, store, clock)
 
     def admit(grant: SignInGrant) -> Principal | TokenRejected:
-        proof = CredentialProof(
-            issuer=str(grant.claims.get("iss", "")),
-            subject=str(grant.claims.get("sub", "")),
-            issued=grant.at,
-            client=grant.client,
-        )
-        claims = {**grant.claims, "client_id": grant.client}
-        return person_of(IssuedToken(claims=claims, proof=proof, expires=grant.expires))
+        try:
+            return person_of(tokens.identified(grant))
+        except RefusedTokenError as error:
+            return error.unaccepted
 
     parts = TokenEndpointDependencies(
         settings=settings,

@@ -23,9 +23,9 @@ from toolgen.gateway.sign_in.records import (
     IssuedCode,
     RememberedConsent,
 )
-from toolgen.gateway.sign_in.redirects import redirect_fits, redirect_host
 from toolgen.gateway.sign_in.resources import Resources
 from toolgen.gateway.sign_in.sign_in_log import SignInLog
+from toolgen.model.redirect_uris import redirect_fits, redirect_host
 from toolgen.state.sign_in import SignInStore
 
 __all__ = ["Authorization", "ClientRequest", "use_code"]

@@ -24,6 +24,8 @@ from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, Via
 from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.core.clock import Clock
+from toolgen.gateway.identity.identity_providers import fetch_key_set
+from toolgen.gateway.identity.jwks import MAX_KEY_SET_SIZE
 from toolgen.gateway.sign_in.client_metadata import client_of
 from toolgen.gateway.sign_in.errors import OAuthError
 from toolgen.gateway.sign_in.records import HostedClient
@@ -37,6 +39,7 @@ _MAX_ADDRESS_LENGTH = 1024
 _MAX_SIZE = 16_384
 _FRESH_S = 300.0
 _FAILED_S = 30.0
+_FRESH_KEYS_S = 60.0
 _MAX_KNOWN = 500
 _TOTAL_S = 5.0
 _AT_ONCE = 4
@@ -82,6 +85,7 @@ class ClientDocuments:
         self._resolver = resolver
         self._known: OrderedDict[str, _Fetched] = OrderedDict()
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._key_sets: dict[str, tuple[Mapping[str, Any], float]] = {}
 
     async def client(self, client_id: str) -> HostedClient:
         """Return the client of a document. Raises `OAuthError`."""
@@ -102,12 +106,30 @@ class ClientDocuments:
         """Return the public keys of a client, from its metadata or the address in it. Raises `OAuthError`."""
         if client.jwks is not None:
             return client.jwks
+        if client.configured:
+            return await self._configured_keys(client.jwks_uri)
         if not is_document_address(client.jwks_uri):
             raise OAuthError("invalid_client", "the jwks_uri of the client is not an https address")
         try:
             return await self._object(client.jwks_uri)
         except _DocumentError as error:
             raise OAuthError("invalid_client", f"the key set of the client {error}") from None
+
+    async def _configured_keys(self, location: str) -> Mapping[str, Any]:
+        """Return the keys at an address or path of the settings, which a client cannot choose. Raises `OAuthError`."""
+        now, known = self._clock.monotonic(), self._key_sets.get(location)
+        if known is None or known[1] <= now:
+            try:
+                found = json.loads(
+                    await fetch_key_set(location, MAX_KEY_SET_SIZE, permit=self._permit, resolver=self._resolver)
+                )
+            except (OSError, ValueError, RecursionError) as error:
+                log.error("the key set %s of a client cannot be used: %s", location, error)  # noqa: TRY400 - it says all
+                raise OAuthError(
+                    "temporarily_unavailable", "the key set of the client cannot be read now", status=503
+                ) from None
+            known = self._key_sets[location] = (found if isinstance(found, dict) else {}, now + _FRESH_KEYS_S)
+        return known[0]
 
     async def _fetched(self, client_id: str) -> _Fetched:
         now = self._clock.monotonic()

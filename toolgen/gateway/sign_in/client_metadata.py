@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 from toolgen.config.sign_in import ClientSettings
 from toolgen.gateway.sign_in.errors import OAuthError
 from toolgen.gateway.sign_in.records import HostedClient
-from toolgen.gateway.sign_in.redirects import redirect_fault, redirect_host
 from toolgen.model.excerpt import bounded
+from toolgen.model.redirect_uris import redirect_fault, redirect_host
 
-__all__ = ["METHODS", "client_of", "plain_name"]
+__all__ = ["METHODS", "PROVING_METHODS", "client_of", "plain_name"]
 
-METHODS = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
+PROVING_METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt")
+"""Methods by which a client proves who it is."""
+METHODS = ("none", *PROVING_METHODS)
 _GRANTS = ("authorization_code", "refresh_token")
 _MAX_REDIRECTS = 20
 _MAX_NAME_LENGTH = 80

@@ -1,4 +1,4 @@
-"""Clients of the authorization server: those of metadata documents, and those that registered themselves (RFC 7591)."""
+"""Clients of the authorization server: those of the settings, of metadata documents, and those that registered themselves (RFC 7591)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolgen.config.registered_clients import RegisteredClient
 from toolgen.config.sign_in import ClientSettings
 from toolgen.core.clock import Clock
 from toolgen.gateway.sign_in.client_documents import ClientDocuments, is_document_address
-from toolgen.gateway.sign_in.client_metadata import client_of
+from toolgen.gateway.sign_in.client_metadata import client_of, plain_name
 from toolgen.gateway.sign_in.errors import OAuthError
 from toolgen.gateway.sign_in.records import HostedClient
 from toolgen.state.sign_in import SignInStore
@@ -37,9 +38,16 @@ class Clients:
         self._clock = clock
         self._documents = documents
         self._registered: dict[str, list[float]] = {}
+        self._configured = {name: _configured(one) for name, one in settings.registered.items()}
+
+    def configured(self, client_id: str) -> HostedClient | None:
+        """Return a client of the settings; None for any other."""
+        return self._configured.get(client_id)
 
     async def find(self, client_id: str) -> HostedClient | None:
         """Return a client; None for an unknown id. Raises `OAuthError` for a document that cannot be used, and `StateError`."""
+        if (known := self._configured.get(client_id)) is not None:
+            return known
         if is_document_address(client_id):
             return await self._documents.client(client_id) if self.settings.metadata_documents else None
         if not self.settings.registration:
@@ -85,7 +93,7 @@ class Clients:
 
     async def used(self, client: HostedClient) -> None:
         """Store a client for longer, because somebody has signed in with it. Raises `StateError`."""
-        if client.document:
+        if client.document or client.configured:
             return
         kept = await self._store.get(HostedClient, client.id)
         if kept is not None:
@@ -101,6 +109,26 @@ class Clients:
         if address not in self._registered and len(self._registered) >= _MAX_ADDRESSES:
             self._registered.pop(next(iter(self._registered)))
         self._registered[address] = [*recent, now]
+
+
+def _configured(client: RegisteredClient) -> HostedClient:
+    """Return a client of the settings. Its grants follow from what it has: redirect URIs, and a principal of its own."""
+    method = "none"
+    if client.confidential:
+        method = "private_key_jwt" if client.jwks else "client_secret_basic"
+    people = ("authorization_code", "refresh_token") if client.redirects else ()
+    itself = ("client_credentials",) if client.principal else ()
+    return HostedClient(
+        id=client.id,
+        name=plain_name(client.name),
+        redirects=client.redirects,
+        method=method,
+        grants=(*people, *itself),
+        jwks_uri=client.jwks,
+        configured=True,
+        secrets=client.secrets,
+        principal=client.principal,
+    )
 
 
 def digest_of(secret: str) -> str:

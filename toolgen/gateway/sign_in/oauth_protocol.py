@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote_plus
 
 from authlib.oauth2.rfc6749 import AuthorizationServer, InvalidClientError, OAuth2Request
-from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGrant
+from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, ClientCredentialsGrant, RefreshTokenGrant
 from authlib.oauth2.rfc6749.requests import BasicOAuth2Payload
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7523 import JWTBearerClientAssertion
@@ -23,10 +23,10 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from msgspec import Struct
 
-from toolgen.gateway.sign_in.client_metadata import METHODS
+from toolgen.gateway.sign_in.client_metadata import METHODS, PROVING_METHODS
 from toolgen.gateway.sign_in.clients import digest_of
 from toolgen.gateway.sign_in.records import SCOPE, HostedClient, IssuedCode, SignInGrant
-from toolgen.gateway.sign_in.redirects import redirect_fits
+from toolgen.model.redirect_uris import redirect_fits
 
 __all__ = ["Judgement", "KnownRecords", "basic_credentials", "judge_revocation", "judge_token_request"]
 
@@ -117,7 +117,8 @@ class _Client:
         return self.client.id
 
     def check_client_secret(self, secret: str) -> bool:
-        return bool(self.client.secret) and hmac.compare_digest(self.client.secret, digest_of(secret))
+        own, shown = self.client, digest_of(secret)
+        return any(one and hmac.compare_digest(one, shown) for one in (own.secret, *own.secrets))
 
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
         own = self.client.method
@@ -233,6 +234,13 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         """Accept every scope: there is only one, and the answer names it."""
 
 
+class _ClientGrant(ClientCredentialsGrant):  # type: ignore[misc]
+    TOKEN_ENDPOINT_AUTH_METHODS: ClassVar[list[str]] = list(PROVING_METHODS)
+
+    def validate_requested_scope(self) -> None:
+        """Accept every scope: there is only one, and the answer names it."""
+
+
 class _Pkce(CodeChallenge):  # type: ignore[misc]
     """PKCE with S256 only (RFC 9700 section 2.1.1)."""
 
@@ -263,6 +271,7 @@ class _Server(AuthorizationServer):  # type: ignore[misc]
         self.assertion: tuple[str, float] | None = None
         self.register_grant(_CodeGrant, [_Pkce(required=True)])
         self.register_grant(_RefreshGrant)
+        self.register_grant(_ClientGrant)
         self.register_endpoint(_Revocation)
         self.register_client_auth_method("client_secret_basic", self._by_basic)
         self.register_client_auth_method("private_key_jwt", _Assertion(self))

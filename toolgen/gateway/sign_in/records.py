@@ -27,8 +27,12 @@ SCOPE = "mcp"
 
 
 class HostedClient(StoredRecord, frozen=True, kw_only=True):
-    """Client of the authorization server. `secret` is the SHA-256 of its secret, "" for a public one. `document`: its id is the address
-    of its metadata, and `host` the host of that address."""
+    """Client of the authorization server. `secrets` are the SHA-256 of those that it may use now, and `secret` that of a client that
+    registered itself; both are empty for a public client.
+
+    `document`: its id is the address of its metadata, and `host` the host of that address. `configured`: the settings have it, and
+    `jwks_uri` may be a path. `principal` is the principal of the policy that it is when it acts for itself, "" for none.
+    """
 
     id: str
     name: str
@@ -40,6 +44,9 @@ class HostedClient(StoredRecord, frozen=True, kw_only=True):
     jwks_uri: str = ""
     document: bool = False
     host: str = ""
+    configured: bool = False
+    secrets: tuple[str, ...] = ()
+    principal: str = ""
 
 
 class AuthorizationAttempt(StoredRecord, frozen=True, kw_only=True):

@@ -38,6 +38,16 @@ class Resources:
                 return resource
         raise OAuthError("invalid_target", f"the resource is not one of this gateway; expected {self.main}")
 
+    def own(self, asked: Sequence[str]) -> str:
+        """Return the resource of this gateway that a request means. Raises `OAuthError`.
+
+        The subject of a client's own token is its id. Another gateway could take it for a person with that subject.
+        """
+        found = self.chosen(asked)
+        if found not in self._own:
+            raise OAuthError("invalid_target", f"a client's own token is for this gateway only; expected {self.main}")
+        return found
+
     def toolsets(self, audience: object) -> frozenset[str] | None:
         """Return the toolsets that a token with this audience is narrowed to; None if it is not for this gateway."""
         return self._own.get(audience) if isinstance(audience, str) else None

@@ -61,7 +61,7 @@ def server_metadata(issuer: str, settings: SignInSettings) -> dict[str, Any]:
         "scopes_supported": [SCOPE],
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
-        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "grant_types_supported": list(settings.grant_types),
         "token_endpoint_auth_methods_supported": list(METHODS),
         "token_endpoint_auth_signing_alg_values_supported": algorithms,
         "revocation_endpoint_auth_methods_supported": list(METHODS),

@@ -56,6 +56,17 @@ class TokenEndpointDependencies(Struct, frozen=True, kw_only=True):
     admit: Admit
 
 
+class _Asked(Struct, frozen=True, kw_only=True):
+    """Token request. The name of the client is not verified yet."""
+
+    form: Mapping[str, str]
+    authorization: str
+    client: str
+
+    def __repr__(self) -> str:
+        return f"_Asked({self.client})"
+
+
 class TokenEndpoint:
     """Endpoints for requests of clients about tokens."""
 
@@ -105,12 +116,15 @@ class TokenEndpoint:
         return {**claims, "active": True, "token_type": "Bearer", "username": grant.principal}
 
     async def _issued(self, form: Mapping[str, str], resources: list[str], authorization: str) -> Answer:
-        match form.get("grant_type"):
+        offered, kind = self._dependencies.settings.grant_types, form.get("grant_type")
+        match kind if kind in offered else None:
             case "authorization_code":
                 return await self._by_code(form, resources, authorization)
             case "refresh_token":
                 return await self._by_refresh_token(form, resources, authorization)
-        raise OAuthError("unsupported_grant_type", "expected grant_type authorization_code or refresh_token")
+            case "client_credentials":
+                return await self._by_itself(form, resources, authorization)
+        raise OAuthError("unsupported_grant_type", f"expected a grant_type of {', '.join(offered)}")
 
     async def _by_code(self, form: Mapping[str, str], resources: list[str], authorization: str) -> Answer:
         from toolgen.gateway.sign_in.oauth_protocol import judge_token_request  # noqa: PLC0415 - behind the extra sign-in
@@ -123,11 +137,13 @@ class TokenEndpoint:
             raise _invalid_grant()
         known = await self._known(client_id, code=None if kept is None else kept.value, form=form)
         grant, key = None if kept is None else self._new_grant(kept.value, known.client), await parts.keys.signer()
-        judgement = judge_token_request(known, form, authorization, lambda refresh: self._answer(key, grant, refresh))
+        judgement = judge_token_request(
+            known, form, authorization, lambda refresh: self._answer(key, grant, refresh=refresh)
+        )
         if judgement.status != 200 or grant is None or kept is None:
             raise _error_of(judgement.status, judgement.body)
         self._check_resource(resources, grant.resource)
-        self._check_person(grant)
+        self._check_principal(grant)
         await self._use_assertion(judgement.assertion, client_id)
         await parts.log.note(
             "token_issued", principal=grant.principal, client=client_id, resource=grant.resource, grant=grant.id
@@ -156,11 +172,13 @@ class TokenEndpoint:
             raise _invalid_grant()
         grant = None if kept is None else replace(kept.value, turn=kept.value.turn + 1)
         known, key = await self._known(client_id, grant=grant, form=form), await parts.keys.signer()
-        judgement = judge_token_request(known, form, authorization, lambda refresh: self._answer(key, grant, refresh))
+        judgement = judge_token_request(
+            known, form, authorization, lambda refresh: self._answer(key, grant, refresh=refresh)
+        )
         if judgement.status != 200 or grant is None or kept is None:
             raise _error_of(judgement.status, judgement.body)
         self._check_resource(resources, grant.resource)
-        self._check_person(grant)
+        self._check_principal(grant)
         await self._use_assertion(judgement.assertion, client_id)
         await parts.log.note(
             "token_refreshed", principal=grant.principal, client=client_id, resource=grant.resource, grant=grant.id
@@ -174,6 +192,60 @@ class TokenEndpoint:
                 raise _invalid_grant()
             version = now_kept.version  # its data key was wrapped again
         return 200, judgement.body
+
+    async def _by_itself(self, form: Mapping[str, str], resources: list[str], authorization: str) -> Answer:
+        """Answer a client that acts for itself (RFC 6749 section 4.4): it is a principal of the policy."""
+        client_id = claimed_client(form, authorization)
+        known = await self._known(client_id, form=form)
+        try:
+            made: SignInGrant | OAuthError = self._own_grant(known.client, resources)
+        except OAuthError as error:
+            made = error
+        return await self._single_token(_Asked(form=form, authorization=authorization, client=client_id), known, made)
+
+    async def _single_token(self, asked: _Asked, known: Any, made: SignInGrant | OAuthError) -> Answer:
+        """Answer with an access token alone. A client that does not prove who it is does not learn why no grant could be `made`."""
+        from toolgen.gateway.sign_in.oauth_protocol import judge_token_request  # noqa: PLC0415 - behind the extra sign-in
+
+        parts = self._dependencies
+        grant, key = made if isinstance(made, SignInGrant) else None, await parts.keys.signer()
+        judgement = judge_token_request(
+            known, asked.form, asked.authorization, lambda _: self._answer(key, grant, refresh=False)
+        )
+        if judgement.status != 200:
+            raise _error_of(judgement.status, judgement.body)
+        if isinstance(made, OAuthError):
+            raise made
+        self._check_principal(made)
+        await self._use_assertion(judgement.assertion, asked.client)
+        await parts.log.note(
+            "token_issued",
+            principal=made.principal,
+            client=asked.client,
+            resource=made.resource,
+            grant=made.id,
+            by=asked.form["grant_type"],
+        )
+        seconds = self._lasts(made, refreshed=False)
+        await parts.store.put(made, made.id, seconds=seconds, group=made.person, most=_MAX_GRANTS_EACH)
+        return 200, judgement.body
+
+    def _own_grant(self, client: HostedClient | None, resources: list[str]) -> SignInGrant:
+        """Return the grant of a client to itself. Raises `OAuthError`."""
+        if client is None or not client.principal:
+            raise OAuthError("unauthorized_client", "the client does not act for itself")
+        parts, now = self._dependencies, self._dependencies.clock.now()
+        return SignInGrant(
+            id=secrets.token_urlsafe(18),
+            client=client.id,
+            client_name=client.name,
+            principal=client.principal,
+            claims={"iss": parts.tokens.issuer, "sub": client.id},
+            resource=parts.resources.own(resources),
+            at=now,
+            expires=now + parts.settings.access_s,
+            key=secrets.token_urlsafe(32),
+        )
 
     def _new_grant(self, code: IssuedCode, client: HostedClient | None) -> SignInGrant:
         now = self._dependencies.clock.now()
@@ -189,7 +261,7 @@ class TokenEndpoint:
             key=secrets.token_urlsafe(32),
         )
 
-    def _answer(self, key: TokenSigningKey, grant: SignInGrant | None, refresh: bool) -> Mapping[str, Any]:
+    def _answer(self, key: TokenSigningKey, grant: SignInGrant | None, *, refresh: bool) -> Mapping[str, Any]:
         if grant is None:
             return {}
         token, lasts = self._dependencies.tokens.issue(key, grant)
@@ -210,9 +282,9 @@ class TokenEndpoint:
         if asked and self._dependencies.resources.chosen(asked) != granted:
             raise OAuthError("invalid_target", f"the person agreed to another resource; expected {granted}")
 
-    def _check_person(self, grant: SignInGrant) -> None:
+    def _check_principal(self, grant: SignInGrant) -> None:
         if isinstance(self._dependencies.admit(grant), TokenRejected):
-            raise OAuthError("invalid_grant", "the policy of the gateway does not know this person any more")
+            raise OAuthError("invalid_grant", "the policy of the gateway does not know this person or client any more")
 
     async def _known(
         self,

@@ -18,14 +18,19 @@ from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.secret import SecretReference, parse_reference
 
-__all__ = ["ClientSettings", "GivenGatewaySignIn", "SignInSettings", "read_sign_in"]
+__all__ = ["JWT_BEARER", "ClientSettings", "GivenGatewaySignIn", "SignInSettings", "read_sign_in"]
 
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+"""Grant type of assertions (RFC 7523 section 2.1)."""
 _HOST = re.compile(r"(?:\*\.)?[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\Z")
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,100}\Z")
 _RESERVED = frozenset(
     {"aud", "auth_time", "client_id", "exp", "iat", "idp", "iss", "jti", "nbf", "scope", "sid", "sub"}
 )
-_EXTENSIONS: Mapping[str, str] = {"client_credentials": "io.modelcontextprotocol/oauth-client-credentials"}
+_EXTENSIONS: Mapping[str, str] = {
+    "client_credentials": "io.modelcontextprotocol/oauth-client-credentials",
+    JWT_BEARER: "io.modelcontextprotocol/enterprise-managed-authorization",
+}
 _LIFETIMES = {"access": (60.0, 3600.0), "idle": (300.0, 90 * 86_400.0), "expires": (300.0, 366 * 86_400.0)}
 
 
@@ -52,6 +57,7 @@ class GivenGatewaySignIn(msgspec.Struct, forbid_unknown_fields=True):
     claims: list[str] = []
     resources: list[str] = []
     introspection: list[str] = []
+    identity_assertions: bool = False
 
 
 class ClientSettings(Struct, frozen=True, kw_only=True):
@@ -81,7 +87,7 @@ class SignInSettings(Struct, frozen=True, kw_only=True):
 
     An access token is valid for `access_s`; a refresh token for `idle_s` after its last use, and all tokens of a sign-in until `expires_s`
     after it. `claims` are copied from the id token into access tokens, for gateways at `resources`. Principals with a role of
-    `introspection` may ask about tokens.
+    `introspection` may ask about tokens. `identity_assertions`: clients may show assertions of the provider about people (ID-JAG).
     """
 
     issuer: str
@@ -95,12 +101,14 @@ class SignInSettings(Struct, frozen=True, kw_only=True):
     claims: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     introspection: frozenset[str] = frozenset()
+    identity_assertions: bool = False
 
     @property
     def grant_types(self) -> tuple[str, ...]:
         """Return the grant types of OAuth that the token endpoint takes."""
         itself = ("client_credentials",) if any(one.principal for one in self.clients.registered.values()) else ()
-        return ("authorization_code", "refresh_token", *itself)
+        asserted = (JWT_BEARER,) if self.identity_assertions else ()
+        return ("authorization_code", "refresh_token", *itself, *asserted)
 
     @property
     def extensions(self) -> tuple[str, ...]:
@@ -151,6 +159,7 @@ def read_sign_in(
         claims=tuple(_claim(text, document, index) for index, text in enumerate(given.claims)),
         resources=tuple(_resource(text, document, index) for index, text in enumerate(given.resources)),
         introspection=frozenset(given.introspection),
+        identity_assertions=given.identity_assertions,
     )
 
 

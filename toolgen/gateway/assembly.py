@@ -348,7 +348,7 @@ def _sign_in(
 ) -> SignInServer | None:
     from toolgen.gateway.sign_in.assembled import make_sign_in  # noqa: PLC0415 - where people sign in through the gateway
 
-    return make_sign_in(settings, permit=current.permit, person_of=callers.person_of, record=log.append, clock=clock)
+    return make_sign_in(settings, permit=current.permit, callers=callers, record=log.append, clock=clock)
 
 
 def _call_parts(base: _Base) -> _CallParts:

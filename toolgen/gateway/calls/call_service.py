@@ -22,7 +22,7 @@ from toolgen.gateway.catalog.search_tools import CALLING, RUN, canonical
 from toolgen.gateway.catalog.tool_discovery import Discovery
 from toolgen.gateway.identity import NO_CLAIMS, Claims, TokenRejected
 from toolgen.gateway.identity.issued_tokens import IssuedToken
-from toolgen.gateway.identity.jwt import RefusedTokenError
+from toolgen.gateway.identity.jwt import RefusedTokenError, SignedToken
 from toolgen.gateway.operations.call_results import CallResults
 from toolgen.gateway.operations.device_calls import DeviceCalls, owner_of
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
@@ -126,6 +126,10 @@ class Callers:
             return error.unaccepted
         except ClaimsError as error:
             return TokenRejected(str(error))
+
+    async def check_signature(self, token: SignedToken) -> None:
+        """Verify that the issuer of a token signed it. Raises `RefusedTokenError`. Nothing else is checked."""
+        await self._current.compiled_policy.identity.check_signature(token)
 
     def certified(self, value: str) -> Principal | TokenRejected:
         """Return the principal of a client certificate, from the header of a proxy that is trusted to have verified it."""

@@ -75,8 +75,8 @@ class SignedToken(Struct, frozen=True, kw_only=True):
     signature: bytes
 
 
-def read_token(text: str) -> SignedToken:
-    """Read a signed JWT in its compact form (RFC 7515 section 7.1). Raises `RefusedTokenError`.
+def read_token(text: str, types: frozenset[str] = _TYPES) -> SignedToken:
+    """Read a signed JWT of one of `types` in its compact form (RFC 7515 section 7.1). Raises `RefusedTokenError`.
 
     Headers with a key (`jwk`, `jku`, `x5c`, `x5u`) are ignored.
     """
@@ -87,8 +87,8 @@ def read_token(text: str) -> SignedToken:
     if "crit" in header or "b64" in header:
         raise RefusedTokenError("its header demands extensions")
     kind = header.get("typ", "JWT")
-    if not isinstance(kind, str) or kind.lower() not in _TYPES:
-        raise RefusedTokenError("its type is not that of an access token")
+    if not isinstance(kind, str) or kind.lower() not in types:
+        raise RefusedTokenError("its type is not that of such a token")
     key_id = header.get("kid", "")
     if not isinstance(key_id, str) or len(key_id) > _MAX_KEY_ID_LENGTH:
         raise RefusedTokenError("its key id is not a short text")

@@ -18,7 +18,7 @@ from toolgen.core.units import in_words
 from toolgen.gateway.identity.certificates import Validity, check_time, matches, read_certificate, shown, validity
 from toolgen.gateway.identity.issued_tokens import IssuedToken
 from toolgen.gateway.identity.jwks import FRESH_S, KeySets
-from toolgen.gateway.identity.jwt import RefusedTokenError, TokenRejected, check_claims, read_token
+from toolgen.gateway.identity.jwt import RefusedTokenError, SignedToken, TokenRejected, check_claims, read_token
 from toolgen.gateway.identity.token_claims import accepts, proof_of
 from toolgen.model.call import CredentialProof, Principal
 from toolgen.policy.credentials import (
@@ -223,17 +223,23 @@ class Identity:
         if own is not None and issuer == own.issuer and not sign_in:
             issued = await own.read(token)
             return self.person_of(issued), issued.expires
+        rule = await self.check_signature(token)
+        expires = check_claims(token.claims, self._clock.now())
+        found = replace(self._bearer(rule.issuer, token.claims, sign_in=sign_in), proof=proof_of(token.claims))
+        if self._revoked(found, token.claims):
+            raise RefusedTokenError("it has been revoked")
+        return found, expires
+
+    async def check_signature(self, token: SignedToken) -> TokenRule:
+        """Verify that the issuer of a token signed it, and return its rule. Raises `RefusedTokenError`. Nothing else is checked."""
+        issuer = token.claims.get("iss")
         rule = self._rules.get(issuer) if isinstance(issuer, str) else None
         if rule is None:
             raise RefusedTokenError("its issuer is unknown")
         if token.algorithm not in rule.algorithms:
             raise RefusedTokenError("its algorithm is not one of those accepted")
         await self._key_sets.verify(token, rule.jwks)
-        expires = check_claims(token.claims, self._clock.now())
-        found = replace(self._bearer(rule.issuer, token.claims, sign_in=sign_in), proof=proof_of(token.claims))
-        if self._revoked(found, token.claims):
-            raise RefusedTokenError("it has been revoked")
-        return found, expires
+        return rule
 
     def person_of(self, issued: IssuedToken) -> Principal:
         """Return the person of a token that the gateway issued itself, whom the policy takes their id token for; or the principal that

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from toolgen.config.settings import Settings
 from toolgen.connectors.executor import Permit
 from toolgen.core.clock import Clock
 from toolgen.gateway.accounts.assembled import account_keys
 from toolgen.gateway.identity.issued_tokens import IssuedToken
-from toolgen.gateway.identity.jwt import RefusedTokenError, TokenRejected
+from toolgen.gateway.identity.jwt import RefusedTokenError, SignedToken, TokenRejected
 from toolgen.gateway.sign_in.access_tokens import AccessTokens
 from toolgen.gateway.sign_in.authorization import Authorization
 from toolgen.gateway.sign_in.client_documents import ClientDocuments
 from toolgen.gateway.sign_in.clients import Clients
+from toolgen.gateway.sign_in.identity_assertions import IdentityAssertions
 from toolgen.gateway.sign_in.records import SignInGrant
 from toolgen.gateway.sign_in.resources import Resources
 from toolgen.gateway.sign_in.server import PATHS, SignInServer
@@ -28,11 +29,19 @@ from toolgen.state.sign_in import SignInStore
 __all__ = ["make_sign_in", "sign_in_store"]
 
 
+class CallerLookup(Protocol):
+    """Lookup of callers, as far as the authorization server needs it. A protocol, because gateway/calls is beside this package."""
+
+    def person_of(self, issued: IssuedToken) -> Principal | TokenRejected: ...
+
+    async def check_signature(self, token: SignedToken) -> None: ...
+
+
 def make_sign_in(
     project: Settings,
     *,
     permit: Permit,
-    person_of: Callable[[IssuedToken], Principal | TokenRejected],
+    callers: CallerLookup,
     record: Callable[[Mapping[str, Any]], Awaitable[object]],
     clock: Clock,
 ) -> SignInServer | None:
@@ -49,7 +58,7 @@ def make_sign_in(
 
     def admit(grant: SignInGrant) -> Principal | TokenRejected:
         try:
-            return person_of(tokens.identified(grant))
+            return callers.person_of(tokens.identified(grant))
         except RefusedTokenError as error:
             return error.unaccepted
 
@@ -64,6 +73,7 @@ def make_sign_in(
         log=log,
         clock=clock,
         admit=admit,
+        assertions=IdentityAssertions(issuer, settings, resources, callers.check_signature, clock),
     )
     return SignInServer(
         issuer=issuer,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolgen.config.sign_in import ClientSettings
+from toolgen.config.sign_in import JWT_BEARER, ClientSettings
 from toolgen.gateway.sign_in.errors import OAuthError
 from toolgen.gateway.sign_in.records import HostedClient
 from toolgen.model.excerpt import bounded
@@ -18,7 +18,7 @@ __all__ = ["METHODS", "PROVING_METHODS", "client_of", "plain_name"]
 PROVING_METHODS = ("client_secret_basic", "client_secret_post", "private_key_jwt")
 """Methods by which a client proves who it is."""
 METHODS = ("none", *PROVING_METHODS)
-_GRANTS = ("authorization_code", "refresh_token")
+_GRANTS = ("authorization_code", "refresh_token", JWT_BEARER)
 _MAX_REDIRECTS = 20
 _MAX_NAME_LENGTH = 80
 _MAX_KEYS = 20
@@ -54,7 +54,12 @@ def client_of(client_id: str, said: Mapping[str, Any], settings: ClientSettings,
         name=plain_name(given.get("client_name")),
         redirects=tuple(redirects),
         method=method,
-        grants=tuple(one for one in _GRANTS if one in grants),
+        # An identity provider names clients that it knows: a public one, or one that registered itself, is none of those.
+        grants=tuple(
+            one
+            for one in _GRANTS
+            if one in grants and (one != JWT_BEARER or (document and method == "private_key_jwt"))
+        ),
         jwks=jwks,
         jwks_uri=jwks_uri if isinstance(jwks_uri, str) else "",
         document=document,

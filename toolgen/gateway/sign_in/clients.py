@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolgen.config.registered_clients import RegisteredClient
-from toolgen.config.sign_in import ClientSettings
+from toolgen.config.sign_in import JWT_BEARER, ClientSettings
 from toolgen.core.clock import Clock
 from toolgen.gateway.sign_in.client_documents import ClientDocuments, is_document_address
 from toolgen.gateway.sign_in.client_metadata import client_of, plain_name
@@ -112,7 +112,8 @@ class Clients:
 
 
 def _configured(client: RegisteredClient) -> HostedClient:
-    """Return a client of the settings. Its grants follow from what it has: redirect URIs, and a principal of its own."""
+    """Return a client of the settings. Its grants follow from what it has: redirect URIs, a principal of its own, and a way to
+    prove who it is."""
     method = "none"
     if client.confidential:
         method = "private_key_jwt" if client.jwks else "client_secret_basic"
@@ -123,7 +124,7 @@ def _configured(client: RegisteredClient) -> HostedClient:
         name=plain_name(client.name),
         redirects=client.redirects,
         method=method,
-        grants=(*people, *itself),
+        grants=(*people, *itself, *((JWT_BEARER,) if client.confidential else ())),
         jwks_uri=client.jwks,
         configured=True,
         secrets=client.secrets,

@@ -23,6 +23,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from msgspec import Struct
 
+from toolgen.config.sign_in import JWT_BEARER
 from toolgen.gateway.sign_in.client_metadata import METHODS, PROVING_METHODS
 from toolgen.gateway.sign_in.clients import digest_of
 from toolgen.gateway.sign_in.records import SCOPE, HostedClient, IssuedCode, SignInGrant
@@ -241,6 +242,12 @@ class _ClientGrant(ClientCredentialsGrant):  # type: ignore[misc]
         """Accept every scope: there is only one, and the answer names it."""
 
 
+class _IdentityAssertionGrant(_ClientGrant):
+    """Grant by an assertion of the identity provider about a person. The assertion was read before; the client proves itself here."""
+
+    GRANT_TYPE = JWT_BEARER
+
+
 class _Pkce(CodeChallenge):  # type: ignore[misc]
     """PKCE with S256 only (RFC 9700 section 2.1.1)."""
 
@@ -272,6 +279,7 @@ class _Server(AuthorizationServer):  # type: ignore[misc]
         self.register_grant(_CodeGrant, [_Pkce(required=True)])
         self.register_grant(_RefreshGrant)
         self.register_grant(_ClientGrant)
+        self.register_grant(_IdentityAssertionGrant)
         self.register_endpoint(_Revocation)
         self.register_client_auth_method("client_secret_basic", self._by_basic)
         self.register_client_auth_method("private_key_jwt", _Assertion(self))

@@ -20,6 +20,7 @@ from toolgen.state.sign_in import SignInStore
 
 __all__ = ["PATHS", "SignInServer", "server_metadata"]
 
+_ID_JAG = "urn:ietf:params:oauth:grant-profile:id-jag"
 PATHS: Mapping[str, str] = {
     "authorization_endpoint": "/oauth/authorize",
     "token_endpoint": "/oauth/token",
@@ -62,6 +63,7 @@ def server_metadata(issuer: str, settings: SignInSettings) -> dict[str, Any]:
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": list(settings.grant_types),
+        **({"authorization_grant_profiles_supported": [_ID_JAG]} if settings.identity_assertions else {}),
         "token_endpoint_auth_methods_supported": list(METHODS),
         "token_endpoint_auth_signing_alg_values_supported": algorithms,
         "revocation_endpoint_auth_methods_supported": list(METHODS),

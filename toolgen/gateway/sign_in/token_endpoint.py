@@ -11,13 +11,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolgen.config.sign_in import SignInSettings
+from toolgen.config.sign_in import JWT_BEARER, SignInSettings
 from toolgen.core.clock import Clock
 from toolgen.gateway.identity.jwt import RefusedTokenError, TokenRejected, read_token
 from toolgen.gateway.sign_in.access_tokens import AccessTokens
 from toolgen.gateway.sign_in.authorization import use_code
 from toolgen.gateway.sign_in.clients import Clients
 from toolgen.gateway.sign_in.errors import OAuthError
+from toolgen.gateway.sign_in.identity_assertions import IdentityAssertion, IdentityAssertions
 from toolgen.gateway.sign_in.records import (
     SCOPE,
     HostedClient,
@@ -54,6 +55,7 @@ class TokenEndpointDependencies(Struct, frozen=True, kw_only=True):
     log: SignInLog
     clock: Clock
     admit: Admit
+    assertions: IdentityAssertions
 
 
 class _Asked(Struct, frozen=True, kw_only=True):
@@ -124,6 +126,8 @@ class TokenEndpoint:
                 return await self._by_refresh_token(form, resources, authorization)
             case "client_credentials":
                 return await self._by_itself(form, resources, authorization)
+            case grant_type if grant_type == JWT_BEARER:
+                return await self._by_assertion(form, resources, authorization)
         raise OAuthError("unsupported_grant_type", f"expected a grant_type of {', '.join(offered)}")
 
     async def _by_code(self, form: Mapping[str, str], resources: list[str], authorization: str) -> Answer:
@@ -203,7 +207,22 @@ class TokenEndpoint:
             made = error
         return await self._single_token(_Asked(form=form, authorization=authorization, client=client_id), known, made)
 
-    async def _single_token(self, asked: _Asked, known: Any, made: SignInGrant | OAuthError) -> Answer:
+    async def _by_assertion(self, form: Mapping[str, str], resources: list[str], authorization: str) -> Answer:
+        """Answer a client that the identity provider gave an assertion about a person (RFC 7523 section 2.1)."""
+        client_id = claimed_client(form, authorization)
+        known = await self._known(client_id, form=form)
+        assertion: IdentityAssertion | None = None
+        try:
+            assertion = await self._dependencies.assertions.read(form.get("assertion", ""), client_id, resources)
+            made: SignInGrant | OAuthError = self._asserted_grant(assertion, known.client)
+        except OAuthError as error:
+            made = error
+        asked = _Asked(form=form, authorization=authorization, client=client_id)
+        return await self._single_token(asked, known, made, assertion)
+
+    async def _single_token(
+        self, asked: _Asked, known: Any, made: SignInGrant | OAuthError, assertion: IdentityAssertion | None = None
+    ) -> Answer:
         """Answer with an access token alone. A client that does not prove who it is does not learn why no grant could be `made`."""
         from toolgen.gateway.sign_in.oauth_protocol import judge_token_request  # noqa: PLC0415 - behind the extra sign-in
 
@@ -216,8 +235,10 @@ class TokenEndpoint:
             raise _error_of(judgement.status, judgement.body)
         if isinstance(made, OAuthError):
             raise made
-        self._check_principal(made)
+        made = replace(made, principal=self._check_principal(made).id)
         await self._use_assertion(judgement.assertion, asked.client)
+        if assertion is not None:
+            await self._use_identity_assertion(assertion, asked.client)
         await parts.log.note(
             "token_issued",
             principal=made.principal,
@@ -244,6 +265,22 @@ class TokenEndpoint:
             resource=parts.resources.own(resources),
             at=now,
             expires=now + parts.settings.access_s,
+            key=secrets.token_urlsafe(32),
+        )
+
+    def _asserted_grant(self, assertion: IdentityAssertion, client: HostedClient | None) -> SignInGrant:
+        """Return the grant of a person to a client, without the name of the principal."""
+        if client is None:
+            raise OAuthError("invalid_client", "the client is unknown", status=401)
+        return SignInGrant(
+            id=secrets.token_urlsafe(18),
+            client=client.id,
+            client_name=client.name,
+            principal="",
+            claims=dict(assertion.claims),
+            resource=assertion.resource,
+            at=assertion.issued,
+            expires=self._dependencies.clock.now() + self._dependencies.settings.access_s,
             key=secrets.token_urlsafe(32),
         )
 
@@ -282,9 +319,11 @@ class TokenEndpoint:
         if asked and self._dependencies.resources.chosen(asked) != granted:
             raise OAuthError("invalid_target", f"the person agreed to another resource; expected {granted}")
 
-    def _check_principal(self, grant: SignInGrant) -> None:
-        if isinstance(self._dependencies.admit(grant), TokenRejected):
+    def _check_principal(self, grant: SignInGrant) -> Principal:
+        found = self._dependencies.admit(grant)
+        if isinstance(found, TokenRejected):
             raise OAuthError("invalid_grant", "the policy of the gateway does not know this person or client any more")
+        return found
 
     async def _known(
         self,
@@ -321,6 +360,12 @@ class TokenEndpoint:
         record = UsedAssertion(client=client_id)
         if not await self._dependencies.store.put(record, f"{client_id}\0{assertion[0]}", seconds=max(seconds, 1.0)):
             raise OAuthError("invalid_client", "the assertion was used before", status=401)
+
+    async def _use_identity_assertion(self, assertion: IdentityAssertion, client_id: str) -> None:
+        seconds = max(1.0, assertion.expires - self._dependencies.clock.now() + 60.0)
+        key = f"id-jag\0{assertion.claims['iss']}\0{assertion.id}"
+        if not await self._dependencies.store.put(UsedAssertion(client=client_id), key, seconds=seconds):
+            raise OAuthError("invalid_grant", "the identity assertion was used before")
 
     async def _replayed(self, grant: str, code: IssuedCode) -> None:
         await self._dependencies.log.note("code_replayed", principal=code.principal, client=code.client, grant=grant)

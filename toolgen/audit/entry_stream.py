@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from toolgen.audit.files import stream_names
+from toolgen.audit.files import active_path, regular, stream_names
 from toolgen.audit.index.log_lines import LinePosition, begins, lines_behind
 from toolgen.core.descriptors import open_descriptor, replace_file, sync, sync_folder
+from toolgen.core.errors import AuditError
 from toolgen.core.files import read_file
 
-__all__ = ["EntryBatch", "RecordedEntry", "SentEntries", "StreamPlace"]
+__all__ = ["BatchSize", "EntryBatch", "RecordedEntry", "SentEntries", "StreamPlace", "entries_behind"]
 
-_MAX_ENTRIES = 500
-_MAX_BYTES = 200_000  # a request over HTTP has at most 256 KiB
 _MAX_SIZE = 4 * 1024 * 1024
+_BAD = frozenset({"error", "refused", "unfinished"})
+_BLOCK = 64 * 1024
+_TAIL = 8 * 1024 * 1024  # of a file that is being written: zeros that are written ahead, and the last entries
+
+
+class BatchSize(Struct, frozen=True, kw_only=True):
+    """Maximum size of a batch. A single entry is a batch whatever its size."""
+
+    entries: int = 500
+    bytes: int = 200_000
 
 
 class StreamPlace(Struct, frozen=True):
@@ -37,13 +47,19 @@ class RecordedEntry(Struct, frozen=True, kw_only=True):
     event: str
     status: str = ""
 
+    @property
+    def bad(self) -> bool:
+        """Return True for refusals, errors, and calls without an outcome."""
+        return self.status in _BAD
+
 
 class EntryBatch(Struct, frozen=True, kw_only=True):
-    """Consecutive entries of one stream, and the place of the last one."""
+    """Consecutive entries of one stream, and the place of the last one. If it is `full`, more entries may be due."""
 
     stream: str
     entries: tuple[RecordedEntry, ...]
     place: StreamPlace
+    full: bool = False
 
 
 class _Head(Struct):
@@ -64,11 +80,11 @@ class SentEntries:
         self._directory, self._file = directory, file
         self._known = self._read()
 
-    def due(self) -> Iterator[EntryBatch]:
+    def due(self, size: BatchSize) -> Iterator[EntryBatch]:
         """Yield the next entries of each stream that has some. Raises `AuditError` and `OSError`."""
         for stream in stream_names(self._directory):
             entries: list[RecordedEntry] = []
-            size, last = 0, self._known.get(stream)
+            length, last, full = 0, self._known.get(stream), False
             for line, place in self._lines(stream, last):
                 try:
                     head = _head(line)
@@ -76,15 +92,16 @@ class SentEntries:
                     continue  # `audit verify` reports invalid lines
                 if self._known.get(stream) is not None and head.seq <= self._known[stream].seq:
                     continue
-                if entries and (len(entries) == _MAX_ENTRIES or size + len(line) > _MAX_BYTES):
+                if entries and (len(entries) == size.entries or length + len(line) > size.bytes):
+                    full = True
                     break
-                size += len(line)
+                length += len(line)
                 last = StreamPlace(place.segment, place.offset, head.seq)
                 entries.append(
                     RecordedEntry(line=line, seq=head.seq, time=head.time, event=head.event, status=head.status)
                 )
             if entries and last is not None:
-                yield EntryBatch(stream=stream, entries=tuple(entries), place=last)
+                yield EntryBatch(stream=stream, entries=tuple(entries), place=last, full=full)
 
     def _lines(self, stream: str, last: StreamPlace | None) -> Iterator[tuple[bytes, LinePosition]]:
         if last is not None:
@@ -112,3 +129,33 @@ class SentEntries:
             return _places(read_file(self._file, _MAX_SIZE))
         except (OSError, msgspec.DecodeError):
             return {}
+
+
+def entries_behind(directory: Path, batches: Iterable[EntryBatch]) -> int:
+    """Return the number of entries that have not been sent, if these are the next batches of the streams that have some."""
+    return sum(
+        max(_last_seq(active_path(directory, batch.stream)) - batch.entries[0].seq + 1, len(batch.entries))
+        for batch in batches
+    )
+
+
+def _last_seq(path: Path) -> int:
+    """Return the number of the last entry of a file that is being written; 0 if it has none."""
+    try:
+        file = regular(path)
+    except (OSError, AuditError):
+        return 0
+    with file:
+        end, tail = file.seek(0, os.SEEK_END), b""
+        start = end
+        while start > max(0, end - _TAIL):
+            start = max(0, start - _BLOCK)
+            file.seek(start)
+            tail = (file.read(_BLOCK) + tail).rstrip(b"\0")
+            whole = tail[: tail.rfind(b"\n") + 1].splitlines()
+            if len(whole) > 1 or (whole and not start):
+                try:
+                    return _head(whole[-1]).seq
+                except (msgspec.DecodeError, RecursionError):
+                    return 0
+    return 0

@@ -146,7 +146,7 @@ def read_audit(given: GivenAudit, document: YamlDocument, root: Path, warnings: 
         for index, place in enumerate(checkpoints.to)
     )
     index = None if given.index is None else _index(given.index, document.where("audit", "index"), warnings)
-    streams = read_streams(given.stream, document, root)
+    streams = read_streams(given.stream, document, root, warnings)
     return AuditSettings(plan=plan, places=places, index=index, streams=streams)
 
 

@@ -509,18 +509,20 @@ def _runtime(base: _Base, parts: _CallParts, execution: _Execution, reader: Poli
 
 
 def _shippers(base: _Base) -> Sequence[EntryShipper]:
-    """Return the shippers of the record, one for each receiver."""
+    """Return the shippers of the record, one for each destination."""
     settings = base.settings
     if not settings.audit.streams:
         return ()
-    from toolgen.gateway.audit.entry_shipper import EntryShipper  # noqa: PLC0415 - where there are receivers
+    # Imported here, because most projects have no destination.
+    from toolgen.gateway.audit.destinations.registry import make_destination  # noqa: PLC0415
+    from toolgen.gateway.audit.entry_shipper import EntryShipper  # noqa: PLC0415
 
     return [
         EntryShipper(
-            one,
+            one.name,
+            make_destination(one, permit=base.current.permit, clock=base.clock),
             directory=settings.audit_dir,
             folder=settings.state_dir / "streams",
-            permit=base.current.permit,
             clock=base.clock,
             background=base.background,
         )

@@ -6,31 +6,37 @@ import asyncio
 import contextlib
 import logging
 import os
-import platform
-import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from toolgen.audit.entry_stream import EntryBatch, RecordedEntry, SentEntries
+import msgspec
+
+from toolgen.audit.entry_stream import EntryBatch, RecordedEntry, SentEntries, entries_behind
 from toolgen.audit.index.row import micros
-from toolgen.config.audit_stream import StreamDestination
-from toolgen.connectors.executor import Permit
-from toolgen.connectors.syslog_client import SyslogClient
 from toolgen.core.background import Background
 from toolgen.core.clock import Clock
-from toolgen.core.descriptors import open_descriptor
+from toolgen.core.descriptors import open_descriptor, sync
 from toolgen.core.errors import AuditError
 from toolgen.core.file_lock import lock
+from toolgen.gateway.audit.destinations.base import (
+    BusyError,
+    EntryDestination,
+    OutgoingEntry,
+    RefusedEntriesError,
+)
 
-__all__ = ["EntryShipper", "syslog_message"]
+__all__ = ["EntryShipper", "as_recorded"]
 
 _logger = logging.getLogger(__name__)
-_PAUSE_S = 1.0
 _MAX_PAUSE_S = 30.0
 _LOCK_S = 5.0
-_FACILITY = 13  # log audit
-_INFORMATIONAL, _WARNING = 6, 4
-_NAMES = re.compile(r"[!-~]{1,32}")  # of MSGID and HOSTNAME (RFC 5424, section 6)
-_BAD = frozenset({"error", "refused", "unfinished"})
+_CLOSING_S = 2.0
+_MAX_SUSPECTS = 8  # refused one by one without one that is taken between: the destination refuses everything
+
+
+def as_recorded(stream: str, entry: RecordedEntry) -> bytes:
+    """Return an entry as it stands in the log."""
+    return entry.line
 
 
 class EntryShipper:
@@ -38,25 +44,37 @@ class EntryShipper:
 
     def __init__(
         self,
-        destination: StreamDestination,
+        name: str,
+        destination: EntryDestination,
         *,
         directory: Path,
         folder: Path,
-        permit: Permit,
         clock: Clock,
         background: Background,
+        encode: Callable[[str, RecordedEntry], bytes] = as_recorded,
     ) -> None:
-        self.name = destination.name
+        self.name = name
+        self._destination, self._encode = destination, encode
         self._directory, self._folder = directory, folder
         self._clock, self._background = clock, background
-        self._client = SyslogClient(
-            destination.host, destination.port, authorities=destination.authorities, permit=permit
-        )
-        self.lag_s = 0.0
-        """Age of the oldest entry that has not arrived, in seconds."""
-        self.sent = self.failed = 0
-        self._down = False
+        self.entries_behind = 0
+        """Number of entries that have not arrived."""
+        self.sent = self.failed = self.set_aside = 0
+        self._oldest: float | None = None
+        self._why = ""
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def lag_s(self) -> float:
+        """Return the age of the oldest entry that has not arrived, in seconds."""
+        return 0.0 if self._oldest is None else max(0.0, self._clock.now() - self._oldest)
+
+    @property
+    def warning(self) -> str:
+        """Return the reason why entries do not arrive now; "" while they do."""
+        if not self._why:
+            return ""
+        return f"entries of the record do not reach {self.name}: {self._why}; {self.entries_behind} wait"
 
     def start(self) -> None:
         """Start shipping."""
@@ -67,7 +85,9 @@ class EntryShipper:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._client.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_CLOSING_S):
+                await self._destination.close()
 
     async def _run(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -81,55 +101,104 @@ class EntryShipper:
 
     async def ship(self, sent: SentEntries, *, forever: bool) -> None:
         """Send due entries, repeatedly if `forever`, until cancelled."""
-        pause = _PAUSE_S
+        every = self._destination.rhythm.every_s
+        pause = every
         while True:
             try:
-                while batches := await asyncio.to_thread(lambda: list(sent.due())):
-                    for batch in batches:
-                        self._oldest(batch)
-                        await self._client.send([syslog_message(batch.stream, one) for one in batch.entries])
-                        await asyncio.to_thread(sent.arrived, batch)
-                        self.sent += len(batch.entries)
-                self.lag_s, pause = 0.0, _PAUSE_S
+                while await self._pass(sent):
+                    pass
+                pause = every
                 self._told("")
             except (OSError, AuditError) as error:
                 self.failed += 1
-                pause = min(_MAX_PAUSE_S, 2 * pause)
+                pause = min(max(_MAX_PAUSE_S, every), 2 * pause)
+                if isinstance(error, BusyError):
+                    pause = max(pause, error.after_s)
                 self._told(str(error) or type(error).__name__)
             if not forever:
                 return
             await asyncio.sleep(pause)
 
-    def _oldest(self, batch: EntryBatch) -> None:
-        with contextlib.suppress(ValueError):
-            self.lag_s = max(0.0, self._clock.now() - micros(batch.entries[0].time) / 1e6)
+    async def _pass(self, sent: SentEntries) -> bool:
+        """Send the next batch of each stream. Returns True if more entries are due."""
+        try:
+            batches, behind = await asyncio.to_thread(self._read, sent)
+        except (OSError, AuditError):
+            self._oldest = self._clock.now() if self._oldest is None else self._oldest
+            raise
+        self.entries_behind = behind
+        self._oldest = _oldest(batches)
+        for batch in batches:
+            await self._deliver(batch)
+            await asyncio.to_thread(sent.arrived, batch)
+            self.sent += len(batch.entries)
+            self.entries_behind = max(0, self.entries_behind - len(batch.entries))
+        more = any(batch.full for batch in batches)
+        if not more:
+            self._oldest, self.entries_behind = None, 0
+        return more
+
+    def _read(self, sent: SentEntries) -> tuple[Sequence[EntryBatch], int]:
+        batches = list(sent.due(self._destination.rhythm.size))
+        return batches, entries_behind(self._directory, batches)
+
+    async def _deliver(self, batch: EntryBatch) -> None:
+        """Send a batch. An entry that is refused while others of its batch are taken is set aside, so that it holds up no other."""
+        entries = await asyncio.to_thread(
+            lambda: tuple(OutgoingEntry(entry=one, body=self._encode(batch.stream, one)) for one in batch.entries)
+        )
+        suspects: list[OutgoingEntry] = []
+        await self._parts(batch.stream, entries, suspects)
+        if len(suspects) == len(entries):
+            raise OSError("it refuses every entry")
+        if suspects:
+            await asyncio.to_thread(self._put_aside, batch.stream, suspects)
+            self.set_aside += len(suspects)
+            _logger.error("%s refused %d entries, which were set aside", self.name, len(suspects))
+
+    async def _parts(self, stream: str, entries: tuple[OutgoingEntry, ...], suspects: list[OutgoingEntry]) -> bool:
+        """Send entries in order, in halves if they are refused; a single one that is refused is added to `suspects`. Returns True if any
+        was taken. Raises `OSError`."""
+        try:
+            await self._destination.send(stream, entries)
+        except RefusedEntriesError as error:
+            if len(entries) == 1:
+                suspects.append(entries[0])
+                return False
+            middle = len(entries) // 2
+            first = await self._parts(stream, entries[:middle], suspects)
+            if not first and len(suspects) >= _MAX_SUSPECTS:
+                raise OSError(f"it refuses every entry: {error}") from None
+            return await self._parts(stream, entries[middle:], suspects) or first
+        return True
+
+    def _put_aside(self, stream: str, refused: Sequence[OutgoingEntry]) -> None:
+        """Append refused entries to a file beside the noted place, for a person."""
+        path = self._folder / f"{self.name}.refused.jsonl"
+        with open(open_descriptor(path, "WRONLY", "CREAT", "APPEND", "NOFOLLOW"), "ab") as file:
+            for one in refused:
+                about = {"stream": stream, "seq": one.entry.seq, "entry": msgspec.Raw(one.entry.line)}
+                file.write(msgspec.json.encode(about) + b"\n")
+            file.flush()
+            sync(file.fileno())
 
     def _told(self, why: str) -> None:
-        if bool(why) is self._down:
+        changed = bool(why) is not bool(self._why)
+        self._why = why
+        if not changed:
             return
-        self._down = bool(why)
         if why:
             _logger.warning("entries do not reach %s: %s", self.name, why)
         else:
             _logger.info("entries reach %s again", self.name)
 
 
-def syslog_message(stream: str, entry: RecordedEntry) -> bytes:
-    """Return an entry as a message of RFC 5424: its stream and number identify a message that arrives twice."""
-    severity = _WARNING if entry.status in _BAD else _INFORMATIONAL
-    data = f'[toolgen@32473 stream="{_value(stream)}" seq="{entry.seq}"]'
-    head = f"<{_FACILITY * 8 + severity}>1 {entry.time or '-'} {_name(platform.node())} toolgen {os.getpid()}"
-    return f"{head} {_name(entry.event)} {data} ".encode() + entry.line
-
-
-def _value(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("]", "\\]")
-
-
-def _name(text: str) -> str:
-    """Return a name in the form for a header: its first visible ASCII characters, or "-"."""
-    found = _NAMES.search(text)
-    return "-" if found is None else found[0]
+def _oldest(batches: Sequence[EntryBatch]) -> float | None:
+    times = []
+    for batch in batches:
+        with contextlib.suppress(ValueError):
+            times.append(micros(batch.entries[0].time) / 1e6)
+    return min(times, default=None)
 
 
 def _locked(descriptor: int) -> bool:

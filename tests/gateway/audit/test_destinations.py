@@ -1,0 +1,344 @@
+"""Contract of destinations of the record, for each kind: every entry at least once and in order, whatever fails between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.audit.logs import PLAIN, add, opened
+from tests.authorities import Authority
+from tests.gateway.audit.sinks.base import HttpSink, Sink, made_entry, recorded
+from tests.gateway.audit.sinks.http import LinesSink
+from tests.gateway.audit.sinks.otlp import CollectorSink
+from tests.gateway.audit.sinks.syslog import SyslogSink
+from toolgen.audit.entry_stream import BatchSize, SentEntries
+from toolgen.audit.log import AuditLog
+from toolgen.config.audit_stream import GivenStream, StreamDestination, read_streams
+from toolgen.connectors.executor import Destination
+from toolgen.core.background import Background
+from toolgen.core.clock import SystemClock
+from toolgen.core.errors import ConfigError
+from toolgen.core.yaml_file import parse
+from toolgen.gateway.audit.destinations import base
+from toolgen.gateway.audit.destinations.base import BusyError, OutgoingEntry, RefusedEntriesError, Rhythm
+from toolgen.gateway.audit.destinations.registry import make_destination
+from toolgen.gateway.audit.destinations.syslog import syslog_message
+from toolgen.gateway.audit.entry_shipper import EntryShipper
+from toolgen.model.verdict import Allow, Deny, Verdict
+
+SINKS: list[Callable[[Path], Sink]] = [SyslogSink, LinesSink, CollectorSink]
+SMALL = Rhythm(size=BatchSize(entries=3))
+
+
+def permitted(_: Destination) -> Verdict:
+    return Allow(rule="test")
+
+
+@pytest.fixture(params=SINKS, ids=lambda made: made.kind)
+def sink(request: pytest.FixtureRequest, tmp_path: Path) -> Sink:
+    return request.param(tmp_path)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[AuditLog]:
+    """A log with six entries."""
+    (tmp_path / "audit").mkdir()
+    made = opened(tmp_path / "audit", PLAIN)
+    asyncio.run(add(made, 1, 3))
+    yield made
+    asyncio.run(made.close())
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SINK_SECRET", "right-secret")
+
+
+def read(settings: dict[str, Any], ca: Path | None = None) -> tuple[StreamDestination, list[str]]:
+    """A destination as it is read from toolgen.yaml, and the warnings."""
+    document = parse(json.dumps({"audit": {"stream": {"sink": settings}}}), "toolgen.yaml", ConfigError)
+    given = msgspec.convert(settings | ({"ca": str(ca)} if ca else {}), GivenStream)
+    warnings: list[str] = []
+    (found,) = read_streams({"sink": given}, document, Path("/"), warnings)
+    return found, warnings
+
+
+class Trial:
+    """A shipper to a sink, which starts anew as a worker does that takes over."""
+
+    def __init__(self, sink: Sink, log: AuditLog, tmp_path: Path, ca: Path | None = None, permit: Any = permitted):
+        self.place = tmp_path / "sink.json"
+        self.directory = tmp_path / "audit"
+        destination, _ = read(sink.settings(), ca or sink.authority.path)
+        made = make_destination(destination, permit=permit, clock=SystemClock())
+        made.rhythm = SMALL  # type: ignore[misc]
+        self.destination = made
+        self.shipper = EntryShipper(
+            "sink", made, directory=self.directory, folder=tmp_path, clock=SystemClock(), background=Background()
+        )
+
+    async def once(self) -> EntryShipper:
+        await self.shipper.ship(SentEntries(self.directory, self.place), forever=False)
+        return self.shipper
+
+
+async def arrived(sink: Sink, number: int) -> None:
+    """Waits for so many entries: a receiver of syslog reads them after its system has acknowledged them."""
+    async with asyncio.timeout(20):
+        while len(sink.received) < number:  # noqa: ASYNC110 - the sink is a task of this loop
+            await asyncio.sleep(0.002)
+
+
+async def test_entries_arrive_in_order_as_they_were_recorded(sink: Sink, log: AuditLog, tmp_path: Path) -> None:
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path)
+        shipper = await trial.once()
+        await arrived(sink, 6)
+        await add(log, 4, 4)
+        await trial.once()
+        await arrived(sink, 8)
+        await shipper.stop()
+    assert sink.received == recorded(trial.directory)
+    assert (shipper.sent, shipper.failed, shipper.lag_s, shipper.entries_behind, shipper.warning) == (8, 0, 0, 0, "")
+
+
+async def test_entries_wait_while_a_destination_is_down_and_are_sent_from_where_it_stopped(
+    sink: Sink, log: AuditLog, tmp_path: Path
+) -> None:
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path)
+        await trial.once()
+        await arrived(sink, 6)
+        await trial.shipper.stop()
+    await add(log, 4, 6)
+    trial = Trial(sink, log, tmp_path)  # nothing listens on its port
+    shipper = await trial.once()
+    assert (shipper.failed, shipper.entries_behind, shipper.lag_s > 0) == (1, 6, True)
+    assert "6 wait" in shipper.warning
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path)
+        shipper = await trial.once()
+        await arrived(sink, 12)
+        assert (shipper.entries_behind, shipper.lag_s, shipper.warning) == (0, 0.0, "")
+        await shipper.stop()
+    assert sink.received == recorded(trial.directory)
+
+
+async def test_entries_that_arrived_before_their_place_was_noted_come_twice(
+    sink: Sink, log: AuditLog, tmp_path: Path
+) -> None:
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path)
+        await trial.once()
+        await arrived(sink, 6)
+        await trial.shipper.stop()
+        trial.place.unlink()  # as after a kill
+        trial = Trial(sink, log, tmp_path)
+        await trial.once()
+        await arrived(sink, 12)
+        await trial.shipper.stop()
+    assert sink.received == 2 * recorded(trial.directory)
+
+
+async def test_the_log_is_written_while_a_destination_hangs(sink: Sink, log: AuditLog, tmp_path: Path) -> None:
+    sink.failing = "hangs"
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path)
+        shipping = asyncio.create_task(trial.once())
+        async with asyncio.timeout(10):
+            await add(log, 4, 20)
+        assert not shipping.done()
+        shipping.cancel()
+        await asyncio.gather(shipping, return_exceptions=True)
+        await trial.shipper.stop()
+    assert not sink.received
+
+
+async def test_a_certificate_of_another_authority_gets_nothing(sink: Sink, log: AuditLog, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other", "other-ca")
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path, ca=other.path)
+        shipper = await trial.once()
+        await shipper.stop()
+    assert (shipper.sent, shipper.failed, sink.received, sink.requests) == (0, 1, [], 0)
+
+
+async def test_a_place_that_the_policy_does_not_open_gets_nothing(sink: Sink, log: AuditLog, tmp_path: Path) -> None:
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path, permit=lambda _: Deny(rule="egress", code="egress_refused", reason="closed"))
+        shipper = await trial.once()
+        await shipper.stop()
+    assert (shipper.sent, shipper.failed, sink.received, sink.requests) == (0, 1, [], 0)
+    assert "closed" in shipper.warning
+
+
+async def test_wrong_credentials_hold_entries_back_and_appear_nowhere(
+    sink: Sink, log: AuditLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if "${env:SINK_SECRET}" not in json.dumps(sink.settings()):
+        pytest.skip("the kind has no credentials")
+    monkeypatch.setenv("SINK_SECRET", "canary-of-a-secret")
+    async with sink.serving():
+        with caplog.at_level(logging.DEBUG):
+            trial = Trial(sink, log, tmp_path)
+            shipper = await trial.once()
+        assert (shipper.sent, shipper.failed, shipper.set_aside, sink.received) == (0, 1, 0, [])
+        assert (shipper.entries_behind, shipper.lag_s > 0) == (6, True)
+        shown = [caplog.text, shipper.warning, repr(shipper.__dict__), repr(trial.destination.__dict__)]
+        assert not [one for one in shown if "canary" in one]
+        monkeypatch.setenv("SINK_SECRET", "right-secret")
+        await trial.once()
+        await arrived(sink, 6)
+        await shipper.stop()
+    assert sink.received == recorded(trial.directory)
+
+
+async def test_an_entry_that_is_refused_is_set_aside_and_holds_up_no_other(
+    sink: Sink, log: AuditLog, tmp_path: Path
+) -> None:
+    if not sink.refuses_content:
+        pytest.skip("the kind refuses no content")
+    sink.poison = 2
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path)
+        shipper = await trial.once()
+        await shipper.stop()
+    assert list(dict.fromkeys(sink.seqs())) == [1, 3, 4, 5, 6]
+    assert shipper.set_aside == 1
+    (aside,) = (tmp_path / "sink.refused.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(aside) == {"stream": "gateway-1", "seq": 2, "entry": recorded(trial.directory)[1]}
+
+
+async def test_a_destination_that_refuses_everything_has_nothing_set_aside(
+    sink: Sink, log: AuditLog, tmp_path: Path
+) -> None:
+    if not isinstance(sink, HttpSink):
+        pytest.skip("the kind is not over HTTP")
+    sink.failing = "400"
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path)
+        shipper = await trial.once()
+        assert (shipper.failed, shipper.set_aside, shipper.entries_behind) == (1, 0, 6)
+        assert "canary" not in shipper.warning
+        sink.failing = ""
+        await trial.once()
+        await shipper.stop()
+    assert sink.received == recorded(trial.directory)
+
+
+async def test_the_pause_that_a_busy_receiver_asks_for_is_kept(
+    log: AuditLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = LinesSink(tmp_path)
+    sink.failing = "busy"
+    pauses: list[float] = []
+
+    async def paused(seconds: float) -> None:
+        pauses.append(seconds)
+        sink.failing = ""
+        if len(pauses) == 2:
+            raise asyncio.CancelledError
+
+    async with sink.serving():
+        trial = Trial(sink, log, tmp_path)
+        monkeypatch.setattr("toolgen.gateway.audit.entry_shipper.asyncio.sleep", paused)
+        with pytest.raises(asyncio.CancelledError):
+            await trial.shipper.ship(SentEntries(trial.directory, trial.place), forever=True)
+        monkeypatch.undo()
+    assert (pauses, trial.shipper.failed) == ([7.0, 1.0], 1)
+    assert sink.received == recorded(trial.directory)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0),
+        ("120", 120.0),
+        ("999999999", 600.0),
+        ("-1", 0.0),
+        ("soon", 0.0),
+        ("Wed, 01 Jan 2020 00:00:00 GMT", 0),
+    ],
+)
+def test_a_pause_is_read_as_seconds_or_as_a_date(text: str, seconds: float) -> None:
+    assert base._seconds(text) == seconds
+    assert 590 < base._seconds("Fri, 01 Jan 2100 00:00:00 GMT") <= 600
+
+
+async def test_entries_behind_are_counted_to_the_end_of_a_log_that_is_written(log: AuditLog, tmp_path: Path) -> None:
+    class Refusing:
+        rhythm = SMALL
+
+        async def send(self, stream: str, entries: tuple[OutgoingEntry, ...]) -> None:
+            raise BusyError("it is busy", 1) if stream else RefusedEntriesError()
+
+        async def close(self) -> None: ...
+
+    shipper = EntryShipper(
+        "sink",
+        Refusing(),
+        directory=tmp_path / "audit",
+        folder=tmp_path,
+        clock=SystemClock(),
+        background=Background(),
+    )
+    await add(log, 4, 50)
+    await shipper.ship(SentEntries(tmp_path / "audit", tmp_path / "sink.json"), forever=False)
+    assert shipper.entries_behind == 100
+
+
+def test_a_message_of_syslog_holds_what_receivers_sort_by_and_escapes_it() -> None:
+    entry = made_entry(7, status="refused")
+    message = syslog_message('a"]\\', OutgoingEntry(entry=entry, body=b'{"a":1}'))
+    assert message.startswith(b"<108>1 2026-01-01T00:00:00.000001Z ")
+    assert message.endswith(b' outcome [toolgen@32473 stream="a\\"\\]\\\\" seq="7"] {"a":1}')
+
+
+@pytest.mark.parametrize(
+    ("stream", "told"),
+    [
+        ({}, "takes one of"),
+        ({"syslog": "tls://logs.example.com", "http": "https://logs.example.com"}, "takes one of"),
+        ({"syslog": "udp://127.0.0.1:514"}, "syslog:"),
+        ({"syslog": "tls://user:canary@127.0.0.1:6514"}, "syslog:"),
+        ({"syslog": "tls://127.0.0.1:0"}, "syslog:"),
+        ({"syslog": "tls://127.0.0.1:6514", "ca": "missing.pem"}, "ca:"),
+        ({"syslog": "tls://127.0.0.1:6514", "headers": {"A": "b"}}, "headers:"),
+        ({"http": "https://user:canary@logs.example.com/"}, "http:"),
+        ({"http": "ftp://logs.example.com/"}, "http:"),
+        ({"otlp": "https://logs.example.com/#canary"}, "otlp:"),
+        ({"otlp": "https://logs.example.com/v1/logs", "headers": {"Host": "canary"}}, "headers:"),
+        ({"http": "https://logs.example.com/", "headers": {"A": "${env:}"}}, "headers:"),
+    ],
+)
+def test_a_destination_that_cannot_be_is_refused(stream: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(stream)
+    assert told in str(refused.value)
+    assert "toolgen.yaml:1" in str(refused.value)
+    assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("stream", "told"),
+    [
+        ({"http": "https://logs.example.com/"}, ""),
+        ({"http": "http://127.0.0.1:8080/"}, ""),
+        ({"http": "http://logs.example.com/"}, "without TLS"),
+        (
+            {"http": "https://logs.example.com/", "headers": {"Authorization": "Bearer canary"}},
+            "a secret is written out",
+        ),
+    ],
+)
+def test_what_endangers_entries_is_a_warning(stream: dict[str, Any], told: str) -> None:
+    _, warnings = read(stream)
+    assert [told in one and "canary" not in one for one in warnings] == ([True] if told else [])

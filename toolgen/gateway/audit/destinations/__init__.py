@@ -1,0 +1,1 @@
+"""Destinations of the audit log's entries, one module for each kind."""

@@ -198,7 +198,7 @@ DIMENSIONS = {
     "rules": Dimension(small=10, large=1_000, prepare=_rules),
     "entries of the record": Dimension(small=1_000, large=10_000_000, prepare=_record),
     "open sessions": Dimension(small=10, large=5_000, occupy=_sessions),
-    "pending approvals": Dimension(small=10, large=480, prepare=_asked, occupy=_pending),
+    "pending approvals": Dimension(small=10, large=2_000, prepare=_asked, occupy=_pending),
     "bridged servers": Dimension(small=1, large=100, prepare=_bridged),
 }
 

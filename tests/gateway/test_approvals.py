@@ -524,6 +524,13 @@ async def test_a_storm_of_questions_is_bounded(project: Path) -> None:
         assert (await client.post("bot2", CHANGE, body)).status_code == 202
         limited = (await client.get("ops", "/v1/approvals?limit=3")).json()["approvals"]
         assert [item["id"] for item in limited] == [answer.json()["call_id"] for answer in answers[:3]]
+        page, seen = (await client.get("ops", "/v1/approvals?limit=8")).json(), []
+        while cursor := page.get("next_cursor"):
+            seen += [item["id"] for item in page["approvals"]]
+            page = (await client.get("ops", f"/v1/approvals?limit=8&cursor={cursor}")).json()
+        seen += [item["id"] for item in page["approvals"]]
+        assert (len(seen), len(set(seen)), seen[0]) == (MAX_EACH + 1, MAX_EACH + 1, limited[0]["id"])
+        assert (await client.get("ops", "/v1/approvals?cursor=x")).status_code == 404
         huge = {"arguments": {**UPDATE, "parameters": ["é" * 40_000, 1]}, "wait": 0}
         refused = await client.post("bot2", CHANGE, huge)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "validation")
@@ -636,3 +643,15 @@ async def test_arguments_may_say_what_they_like(project: Path) -> None:
         await client.decide("ops", call_id)
         await client.ended(call_id)
     assert names(project)[0] == nasty
+
+
+async def test_the_policy_sets_the_number_of_calls_that_wait(project: Path) -> None:
+    write_policy(project, policy_of(approvals={"approvers": ["ops"], "max_waiting": 2}))
+    async with world(project) as (_, client):
+        bodies = [{"arguments": UPDATE, "wait": 0, "idempotency_key": str(number)} for number in range(3)]
+        answers = [
+            await client.post(who, CHANGE, body) for who, body in zip(("bot", "ann", "bot2"), bodies, strict=True)
+        ]
+        assert [answer.status_code for answer in answers] == [202, 202, 429]
+        await client.decide("lead", answers[0].json()["call_id"], "deny")
+        assert (await client.post("bot2", CHANGE, bodies[2])).status_code == 202

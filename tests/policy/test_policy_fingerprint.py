@@ -103,6 +103,23 @@ def test_an_edit_of_what_is_hidden_concerns_the_tools_it_covers_alone(tmp_path: 
     assert {name for name in before if before[name] != after[name]} == {"pets__get_pet"}
 
 
+def test_the_length_of_the_queue_of_approvals_voids_no_approval(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p")
+    manifest = catalog_of(load_settings(project))
+    who, tool = Principal(id="bot", roles=frozenset({"bot"})), manifest.tools["pets__get_pet"]
+
+    def digest_with(approvals: dict[str, Any]) -> str:
+        given = {"approvers": ["ops"], **approvals}
+        principals = {**POLICY["principals"], "ops": {"api_key": "sha256:" + "0" * 64, "roles": ["ops"]}}
+        text = json.dumps({**POLICY, "principals": principals, "approvals": given})
+        (project.parent / "policies" / "policy.yaml").write_text(text)
+        policy = load(project.parent / "policies", manifest)
+        access = Access(policy.rules, manifest.tools, policy.toolsets)
+        return scope_hash_of(policy, access, manifest.tools, who, tool)
+
+    assert digest_with({}) == digest_with({"max_waiting": 3}) != digest_with({"quorum": 2})
+
+
 def _covers(manifest: Any, rule: dict[str, Any], name: str) -> bool:
     tool = manifest.tools[name]
     patterns = rule["tools"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.state.test_invocations import invocation
 from toolgen.core.clock import SystemClock
+from toolgen.state.invocation_format import as_json
 from toolgen.state.invocations import Invocation
 from toolgen.state.invocations_sqlite import SqliteInvocations
 from toolgen.state.remembered_calls import RememberedCalls
@@ -19,10 +21,15 @@ class Counted(SqliteInvocations):
     """Says how often it was read."""
 
     reads = 0
+    listed = 0
 
     async def get(self, call_id: str) -> Invocation | None:
         self.reads += 1
         return await super().get(call_id)
+
+    async def several(self, call_ids: Sequence[str]) -> tuple[Invocation, ...]:
+        self.listed += len(call_ids)
+        return await super().several(call_ids)
 
 
 async def using(path: Path, work: Callable[[RememberedCalls, Counted, RememberedCalls], Awaitable[None]]) -> None:
@@ -139,5 +146,36 @@ async def test_no_more_than_some_hundred_are_remembered(tmp_path: Path) -> None:
         assert store.reads == 0
         await calls.get("call_0")
         assert store.reads == 1
+
+    await using(tmp_path / "calls.db", work)
+
+
+async def test_a_list_of_calls_for_people_reads_those_that_changed(tmp_path: Path) -> None:
+    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+        made = [await added(calls, invocation(number, principal=f"bot-{number}")) for number in range(1, 6)]
+        assert await calls.unfinished() == tuple(made)
+        assert (await calls.unfinished(), store.listed) == (tuple(made), 5)
+        voted = await other.replace(made[1], msgspec.structs.replace(made[1], rule="of another worker"))
+        ended = await other.replace(made[2], msgspec.structs.replace(made[2], status="ended", ended=60.0))
+        assert (voted is None, ended is None) == (False, False)
+        assert await calls.unfinished() == (made[0], voted, *made[3:])
+        assert store.listed == 6
+        await calls.begin_epoch()
+        assert (await calls.unfinished(), store.listed) == ((made[0], voted, *made[3:]), 10)
+
+    await using(tmp_path / "calls.db", work)
+
+
+async def test_the_list_of_calls_for_people_takes_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+        made = [await added(calls, invocation(number, principal=f"bot-{number}")) for number in range(1, 6)]
+        monkeypatch.setattr("toolgen.state.remembered_calls._MAX_QUEUE_SIZE", 3 * len(as_json(made[0])))
+        assert await calls.unfinished() == tuple(made)
+        assert (await calls.unfinished(), store.listed) == (tuple(made), 5 + 2)
+        await other.replace(made[0], msgspec.structs.replace(made[0], status="ended", ended=60.0))
+        assert (await calls.unfinished(), store.listed) == (tuple(made[1:]), 5 + 2 + 2)
+        assert (await calls.unfinished(), store.listed) == (tuple(made[1:]), 5 + 2 + 2 + 1)
 
     await using(tmp_path / "calls.db", work)

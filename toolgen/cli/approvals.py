@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import click
 import msgspec
@@ -18,6 +18,7 @@ from toolgen.cli.remote_gateway import alone, request, url_option
 from toolgen.core.errors import ToolgenError
 from toolgen.core.units import parse_duration
 from toolgen.frontends.python.gateway import Gateway
+from toolgen.frontends.rest.approvals import MAX_PAGE
 from toolgen.gateway.approvals.listing import listed
 from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
 from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions, GrantRequest
@@ -57,7 +58,7 @@ def list_approvals(whole: bool, principal: str | None, url: str | None, as_json:
     """List the calls that wait, with their exact arguments and requests; with --as, those that PRINCIPAL may answer for."""
     if url is not None:
         alone(principal)
-        found = request("GET", url, "/v1/approvals")["approvals"]
+        found = _all_waiting(url)
     else:
         gateway = Gateway.load(config_path)
         found = asyncio.run(_waiting(gateway, principal))
@@ -168,6 +169,16 @@ def _wish_json(grant_request: GrantRequest) -> dict[str, object]:
     given = {} if grant_request.seconds is None else {"for": f"{int(grant_request.seconds)}s"}
     counted = {} if grant_request.calls is None else {"calls": grant_request.calls}
     return {**given, **counted, "session": grant_request.session, "any_arguments": grant_request.any_arguments}
+
+
+def _all_waiting(url: str) -> list[dict[str, object]]:
+    """Return the calls of every page of a running gateway."""
+    page = request("GET", url, f"/v1/approvals?limit={MAX_PAGE}")
+    found: list[dict[str, object]] = page["approvals"]
+    while cursor := page.get("next_cursor"):
+        page = request("GET", url, f"/v1/approvals?{urlencode({'limit': MAX_PAGE, 'cursor': cursor})}")
+        found += page["approvals"]
+    return found
 
 
 async def _waiting(gateway: Administration, principal: str | None) -> list[dict[str, object]]:

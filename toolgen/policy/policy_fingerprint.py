@@ -20,8 +20,8 @@ from toolgen.policy.rules import Rule, conditions_of
 
 __all__ = ["scope_hash_of"]
 
-_TOLD = frozenset({"remind_s", "text", "tell", "row_note"})
-"""Fields that only inform people and decide nothing."""
+_TOLD = frozenset({"remind_s", "text", "tell", "row_note", "max_waiting"})
+"""Fields that only inform people, or bound a queue, and decide nothing about a call."""
 
 _ELSEWHERE = frozenset({"where", "roles", "tools", "selected"})
 """Fields of a rule or a limit for its place in the file and for its subjects and tools. They are excluded, because it counts only if it

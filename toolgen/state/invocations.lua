@@ -5,6 +5,8 @@
 --                                                          one that is kept, where both are of kind `call`
 --   get id                                              -> {version, box} or nothing
 --   unfinished kind                                     -> {id, version, box, …}, the oldest first
+--   versions kind                                       -> {id, version, …} of the same
+--   several id …                                        -> {id, version, box, …} of those of these that are kept
 --   ended since most                                    -> the same, those that ended then or later, the first first
 --   waiting status principal …                          -> for each of these the ids that are counted for it
 --   owned principal after most                          -> the same, those that are counted for it, whatever has become of them
@@ -146,6 +148,20 @@ elseif op == 'get' then
   return box_of(ARGV[2])
 elseif op == 'unfinished' then
   return boxes(redis.call('ZRANGE', open_of(ARGV[2]), 0, -1), open_of(ARGV[2]))
+elseif op == 'versions' then
+  local found, set = {}, open_of(ARGV[2])
+  for _, id in ipairs(redis.call('ZRANGE', set, 0, -1)) do
+    local version = redis.call('HGET', name('call:' .. id), 'version')
+    if version then
+      found[#found + 1] = id
+      found[#found + 1] = version
+    else
+      redis.call('ZREM', set, id)
+    end
+  end
+  return found
+elseif op == 'several' then
+  return boxes({unpack(ARGV, 2)}, open_of('approval'))
 elseif op == 'ended' then
   return boxes(redis.call('ZRANGEBYSCORE', ended, ARGV[2], '+inf', 'LIMIT', 0, ARGV[3]), ended)
 elseif op == 'waiting' then

@@ -380,6 +380,12 @@ class Invocations(Protocol):
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
         """Return the calls of a kind that have not ended, the oldest first."""
 
+    async def versions(self, kind: Kind = "approval") -> tuple[tuple[str, int], ...]:
+        """Return the ids and versions of the calls that `unfinished` returns, in the same order."""
+
+    async def several(self, call_ids: Sequence[str]) -> tuple[Invocation, ...]:
+        """Return the current states of those of these calls that are stored and readable, in any order."""
+
     async def ended_since(self, since: float) -> tuple[Invocation, ...]:
         """Return the calls of any kind that ended at `since` or later, in the order of their ends; a thousand at most."""
 

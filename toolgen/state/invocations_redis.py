@@ -43,6 +43,8 @@ _MAX_MOVED = 50_000
 _FULL, _THERE = 2, 3
 """Answers of the script besides 1 (done) and 0 (not done): no room for the outcome of a call, and a call that is already stored."""
 _MAX_DUE = 1000
+_MAX_SEVERAL = 100
+"""Maximum number of calls in one answer of Redis, each with at most 64 KiB of arguments."""
 _EMPTIED = "it was emptied"
 _SET_BACK = "it was set back to an older copy"
 _BEHIND = "Redis has lost the progress of a call; the call is not executed again"
@@ -174,6 +176,21 @@ class RedisInvocations:
         seal = await self._redis.seal()
         found = self._all_opened(seal, await self._redis.run("unfinished", kind))
         return tuple(one for one in found if not self._is_behind(one))
+
+    async def versions(self, kind: Kind = "approval") -> tuple[tuple[str, int], ...]:
+        await self._redis.seal()
+        found = await self._redis.run("versions", kind)
+        listed = zip((name.decode("utf-8", "replace") for name in found[::2]), map(_number, found[1::2]), strict=True)
+        return tuple(
+            (call_id, version) for call_id, version in listed if version >= self._moved.get(call_id, (0, ""))[0]
+        )
+
+    async def several(self, call_ids: Sequence[str]) -> tuple[Invocation, ...]:
+        seal, found = await self._redis.seal(), list[Invocation]()
+        for start in range(0, len(call_ids), _MAX_SEVERAL):
+            some = call_ids[start : start + _MAX_SEVERAL]
+            found += self._all_opened(seal, await self._redis.run("several", *some))
+        return tuple([one for one in found if not self._is_behind(one)])
 
     async def ended_since(self, since: float) -> tuple[Invocation, ...]:
         seal = await self._redis.seal()

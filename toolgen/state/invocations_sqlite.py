@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS invocations (
   body BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS counted ON invocations (status, principal);
+CREATE INDEX IF NOT EXISTS asked ON invocations (status, asked, version) WHERE status IN ('pending', 'approved', 'running');
 CREATE INDEX IF NOT EXISTS due ON invocations (ended) WHERE status <> 'ended';
 CREATE INDEX IF NOT EXISTS over ON invocations (ended) WHERE status = 'ended';
 CREATE TABLE IF NOT EXISTS held (principal TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
@@ -58,6 +59,7 @@ _COUNTED = (
     "ended",
 )
 """Values of `counted_as`."""
+_UNFINISHED_CALLS = "SELECT {columns} FROM invocations WHERE status IN ({statuses}) ORDER BY asked, id"
 _COUNT = "SELECT count(*) FROM invocations"
 _MAX_DUE = 1000
 _FULL = object()
@@ -108,13 +110,29 @@ class SqliteInvocations:
         return await self._run(work, absent=None)
 
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
-        wanted = _UNFINISHED if kind == "approval" else tuple(f"{kind} {status}" for status in _UNFINISHED)
+        asked = _UNFINISHED_CALLS.format(columns="body", statuses=_unfinished(kind))
+
+        def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
+            return tuple(from_json(row[0]) for row in connection.execute(asked))
+
+        return await self._run(work, absent=())
+
+    async def versions(self, kind: Kind = "approval") -> tuple[tuple[str, int], ...]:
+        asked = _UNFINISHED_CALLS.format(columns="id, version", statuses=_unfinished(kind))
+
+        def work(connection: sqlite3.Connection) -> tuple[tuple[str, int], ...]:
+            return tuple(connection.execute(asked))
+
+        return await self._run(work, absent=())
+
+    async def several(self, call_ids: Sequence[str]) -> tuple[Invocation, ...]:
+        wanted = msgspec.json.encode(list(call_ids)).decode()
 
         def work(connection: sqlite3.Connection) -> tuple[Invocation, ...]:
             rows = connection.execute(
-                "SELECT body FROM invocations WHERE status IN (?, ?, ?) ORDER BY asked, id", wanted
+                "SELECT body FROM invocations WHERE id IN (SELECT value FROM json_each(?))", (wanted,)
             )
-            return tuple(from_json(row[0]) for row in rows)
+            return tuple(_readable(rows))
 
         return await self._run(work, absent=())
 
@@ -276,6 +294,12 @@ class SqliteInvocations:
     async def _run(self, work: Callable[[sqlite3.Connection], T], *, absent: T) -> T:
         """Return the result of `work`, or `absent` if there is no file."""
         return await self._file.run(work) if self._file else absent
+
+
+def _unfinished(kind: Kind) -> str:
+    """Return the list of the values of `counted_as` of unfinished calls in SQL, as text, because a partial index takes no parameters."""
+    names = _UNFINISHED if kind == "approval" else tuple(f"{kind} {status}" for status in _UNFINISHED)
+    return ", ".join(f"'{name}'" for name in names)
 
 
 def _held(connection: sqlite3.Connection, principal: str) -> RetainedBytes:

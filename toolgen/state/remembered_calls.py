@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from toolgen.state.call_states import Kind
 from toolgen.state.invocation_format import as_json
@@ -12,6 +12,8 @@ __all__ = ["RememberedCalls"]
 
 _MAX_CALLS = 512
 _MAX_SIZE = 16_384
+_MAX_QUEUE_SIZE = 32 * 1024 * 1024
+"""Maximum bytes of the calls that wait for people in this cache, in their stored form."""
 
 
 class RememberedCalls:
@@ -19,11 +21,15 @@ class RememberedCalls:
 
     The cache has calls that run without their caller, and their outcomes, which are final. Others may mark a running call as
     cancelled, or lost: it is read again after `changed` finds writes of others. A change is always made in the store.
+
+    Lists of calls that wait for people are read by their versions: a list of thousands of them costs only those that changed. Such a list
+    is for people to see; a decision reads its call from the store.
     """
 
     def __init__(self, store: Invocations) -> None:
         self._store = store
         self._own: dict[str, Invocation | None] = {}
+        self._queue = _Queue()
 
     @property
     def by_others(self) -> bool:
@@ -65,7 +71,25 @@ class RememberedCalls:
             del self._own[call_id]
 
     async def unfinished(self, kind: Kind = "approval") -> tuple[Invocation, ...]:
-        return await self._store.unfinished(kind)
+        if kind != "approval":
+            return await self._store.unfinished(kind)
+        listed = await self._store.versions(kind)
+        self._queue.keep(listed)
+        if absent := [call_id for call_id, _ in listed if call_id not in self._queue.calls]:
+            read = {
+                one.id: one for one in await self._store.several(absent) if one.status != "ended" and one.kind == kind
+            }
+            self._queue.add(read.values())
+        else:
+            read = {}
+        found = (self._queue.calls.get(call_id) or read.get(call_id) for call_id, _ in listed)
+        return tuple([one for one in found if one is not None])
+
+    async def versions(self, kind: Kind = "approval") -> tuple[tuple[str, int], ...]:
+        return await self._store.versions(kind)
+
+    async def several(self, call_ids: Sequence[str]) -> tuple[Invocation, ...]:
+        return await self._store.several(call_ids)
 
     async def ended_since(self, since: float) -> tuple[Invocation, ...]:
         return await self._store.ended_since(since)
@@ -110,6 +134,7 @@ class RememberedCalls:
 
     async def begin_epoch(self) -> bool:
         self._own.clear()
+        self._queue = _Queue()
         return await self._store.begin_epoch()
 
     @property
@@ -137,3 +162,27 @@ class RememberedCalls:
             self._own[known.id] = known
             if len(self._own) > _MAX_CALLS:
                 del self._own[next(iter(self._own))]
+
+
+class _Queue:
+    """Cache of calls that wait for people, as large as `_MAX_QUEUE_SIZE` allows."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, Invocation] = {}
+        self._sizes: dict[str, int] = {}
+        self._size = 0
+
+    def keep(self, listed: Sequence[tuple[str, int]]) -> None:
+        """Drop all calls but those that are listed with the version that is cached."""
+        versions = dict(listed)
+        for call_id in [one.id for one in self.calls.values() if versions.get(one.id) != one.version]:
+            del self.calls[call_id]
+            self._size -= self._sizes.pop(call_id)
+
+    def add(self, calls: Iterable[Invocation]) -> None:
+        """Add calls that are not cached, as far as there is room."""
+        for known in calls:
+            size = len(as_json(known))
+            if known.id not in self.calls and self._size + size <= _MAX_QUEUE_SIZE:
+                self.calls[known.id], self._sizes[known.id] = known, size
+                self._size += size

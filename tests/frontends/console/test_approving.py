@@ -15,11 +15,12 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import POLICY, House, house
 from tests.frontends.console.people import arriving, chromium, client, needs_chromium, watched
-from toolgen.gateway.approvals.requests import MAX_EACH, MAX_WAITING
+from toolgen.gateway.approvals.requests import MAX_EACH
 
 pytestmark = needs_chromium
 
 REMEMBER = {"max_duration": "30m", "max_calls": 5, "any_arguments": True}
+MAX_WAITING = 500
 PEOPLE = MAX_WAITING // MAX_EACH
 
 
@@ -196,7 +197,7 @@ def _crowd() -> dict[str, Any]:
     digest = "sha256:" + hashlib.sha256(b"x").hexdigest()
     for number in range(PEOPLE):
         policy["principals"][f"agent-{number:02}"] = {"roles": ["bot"], "api_key": digest[:-4] + f"{number:04x}"}
-    policy["approvals"]["quorum"] = 2
+    policy["approvals"] |= {"quorum": 2, "max_waiting": MAX_WAITING}
     policy["limits"] = []
     return dict(policy)
 

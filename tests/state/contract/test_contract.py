@@ -34,7 +34,7 @@ ARGUMENTS: tuple[dict[str, Any], ...] = (
 
 
 async def kept(calls: Invocations, item: Invocation) -> Invocation:
-    added = await calls.add(item, each=100, total=100)
+    added = await calls.add(item, each=100, total=1000)
     assert added is not None
     return added
 
@@ -185,6 +185,25 @@ async def test_calls_are_found_by_their_end_their_owner_and_their_kind(store: St
         assert [item.ended for item in await calls.ended_since(0.0)] == [10.0, 20.0]
         assert [item.ended for item in await calls.ended_since(20.0)] == [20.0]
         assert await calls.ended_since(20.5) == ()
+
+
+async def test_unfinished_calls_are_listed_by_their_versions(store: Store) -> None:
+    async with store:
+        calls, other = store.invocations(), store.invocations()
+        for number in range(1, 251):
+            await kept(calls, invocation(number, principal=f"bot-{number % 5}"))
+        first = await known(calls, invocation(1).id)
+        assert await other.replace(first, changed(first, rule="again")) is not None
+        second = await known(calls, invocation(2).id)
+        assert await other.replace(second, changed(second, status="ended", ended=5.0)) is not None
+        await kept(calls, invocation(300, kind="call", status="running"))
+        listed = await calls.versions()
+        assert listed == tuple((one.id, one.version) for one in await calls.unfinished())
+        assert listed[:2] == ((first.id, 2), (invocation(3).id, 1))
+        several = await calls.several([first.id, "call_unknown", second.id, *(name for name, _ in listed[1:])])
+        assert {one.id: one.version for one in several} == {**dict(listed), second.id: 2}
+        assert await calls.versions("call") == ((invocation(300).id, 1),)
+        assert await calls.several([]) == ()
 
 
 async def test_what_ended_is_forgotten_by_its_time_and_what_waits_is_not(store: Store) -> None:

@@ -16,7 +16,7 @@ from toolgen.frontends.console.http import ActionResult, Person, Queue, Visit
 from toolgen.frontends.console.story import rule_of
 from toolgen.frontends.http.request import Rejected, Response
 from toolgen.gateway.approvals.approvers import counted, in_words, votes_missing
-from toolgen.gateway.approvals.requests import MAX_EACH, MAX_NOTE_LENGTH, MAX_WAITING
+from toolgen.gateway.approvals.requests import MAX_EACH, MAX_NOTE_LENGTH
 from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest
 from toolgen.gateway.approvals.view import recorded_rows
 from toolgen.gateway.operations.call_rows import argument_rows, below_first_screen, in_schema_order, request_rows
@@ -114,7 +114,7 @@ async def listed(visit: Visit) -> Response:
     start = int(given["from"]) if given.get("from", "").isdecimal() and len(given["from"]) < 6 else 0
     start = min(start, max(0, len(fitting) - 1) // _PAGE * _PAGE)
     kept = {name: value for name, value in given.items() if value and name in _FILTERS[:-1]}
-    per_principal: dict[str, int] = {}
+    most, per_principal = visit.gateway.policy.approval.max_waiting, dict[str, int]()
     for row in rows:
         per_principal[row.item.principal.id] = per_principal.get(row.item.principal.id, 0) + 1
     return visit.page(
@@ -134,9 +134,9 @@ async def listed(visit: Visit) -> Response:
         filtered=any(name != "sort" for name in kept),
         ages=_AGES,
         sorts=_SORTS,
-        full=len((visit.queue or await queue_of(visit.gateway, visit.person.principal))[0]) >= MAX_WAITING,
+        full=len((visit.queue or await queue_of(visit.gateway, visit.person.principal))[0]) >= most,
         full_of=sorted(name for name, count in per_principal.items() if count >= MAX_EACH),
-        most=MAX_WAITING,
+        most=most,
         grants=[
             (grant, recorded_rows(grant.get("arguments", {}), _schema(visit, str(grant["tool"])), ()))
             for grant in await in_force(visit)

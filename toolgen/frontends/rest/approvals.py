@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,14 +16,16 @@ from toolgen.frontends.rest.openapi_schemas import DURATION
 from toolgen.frontends.rest.tools import DEFAULT_PAGE, decoded, whole
 from toolgen.gateway.approvals.decisions import Approvals
 from toolgen.gateway.approvals.listing import listed
-from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH, MAX_WAITING
+from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
 from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest
 from toolgen.model.call import Principal
 from toolgen.model.result import Error
 
-__all__ = ["RestApprovals"]
+__all__ = ["MAX_PAGE", "RestApprovals"]
 
 _APPROVAL = re.compile(r"/v1/approvals/([^/]{1,128})\Z")
+_CURSOR = re.compile(r"([0-9]{1,16}\.[0-9]{1,17})_([^/]{1,128})\Z")
+MAX_PAGE = 500
 _STATUS: Mapping[str, int] = MappingProxyType(
     {"validation": 400, "forbidden": 403, "not_found": 404, "conflict": 409, "expired": 409}
 )
@@ -61,7 +64,8 @@ class RestApprovals:
     async def _list(self, request: Request, principal: Principal) -> Response:
         """List the calls this principal may decide about, oldest first, with the exact arguments and the request to be sent, both also as
         rows."""
-        limit = whole(request.parameters("limit"), "limit", default=DEFAULT_PAGE, most=MAX_WAITING)
+        query = request.parameters("limit", "cursor")
+        limit, after = whole(query, "limit", default=DEFAULT_PAGE, most=MAX_PAGE), _position(query.get("cursor", ""))
         if not self._approvals.may_answer(principal):
             raise Rejected(
                 403,
@@ -69,8 +73,12 @@ class RestApprovals:
                 "this principal may not answer for the calls of others",
                 suggestion="approvals.approvers in the policy names the roles that may",
             )
-        found = await self._approvals.answerable(principal)
-        return json_response({"approvals": await listed(self._approvals, found[:limit])})
+        found = [item for item in await self._approvals.answerable(principal) if (item.asked, item.id) > after]
+        page = found[:limit]
+        result: dict[str, object] = {"approvals": await listed(self._approvals, page)}
+        if len(found) > limit:
+            result["next_cursor"] = f"{page[-1].asked!r}_{page[-1].id}"
+        return json_response(result)
 
     async def _decide(self, request: Request, principal: Principal, call_id: str) -> Response:
         """Accept an answer: a denial ends the call; an approval counts once, for the call as requested or with other arguments."""
@@ -88,6 +96,19 @@ class RestApprovals:
             raise Rejected.of(_STATUS[answer.code], answer)
         grant = {"grant": answer.approval.grant} if answer.approval.grant else {}
         return json_response({"id": answer.id, "decision": body.decision, "status": answer.status, **grant})
+
+
+def _position(cursor: str) -> tuple[float, str]:
+    """Return the time and the id of the last call of the page before; those before all calls if there is none."""
+    found = _CURSOR.match(cursor)
+    if cursor and found is None:
+        raise Rejected(
+            404,
+            "not_found",
+            "the query parameter cursor is not a cursor this gateway gave out",
+            suggestion="list from the beginning, without a cursor",
+        )
+    return (-math.inf, "") if found is None else (float(found[1]), found[2])
 
 
 def _wish(given: _Remember) -> GrantRequest:

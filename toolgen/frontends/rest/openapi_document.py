@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import version
 
+from toolgen.frontends.rest.approvals import MAX_PAGE as MAX_PAGE_OF_APPROVALS
 from toolgen.frontends.rest.audit import FILTERS, MAX_ENTRIES
 from toolgen.frontends.rest.call_events import DEFAULT_WAIT_S, MAX_WAIT_S
 from toolgen.frontends.rest.devices import MAX_WAIT_S as MAX_REQUESTS_WAIT_S
@@ -26,7 +27,6 @@ from toolgen.frontends.rest.openapi_operations import (
 from toolgen.frontends.rest.openapi_schemas import TEXT, Node, ref, schemas
 from toolgen.frontends.rest.tool_call_batches import MAX_NAME_LENGTH
 from toolgen.frontends.rest.tools import DEFAULT_PAGE, MAX_PAGE
-from toolgen.gateway.approvals.requests import MAX_WAITING
 from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.catalog.search_tools import DEFAULT_HITS, INPUTS
 from toolgen.gateway.catalog.tool_lists import LISTED
@@ -192,8 +192,11 @@ def _waiting_paths() -> Node:
         "/v1/approvals": get(
             "listApprovals",
             "The calls this principal may answer for, the oldest first, with their exact arguments and the request as it would be sent",
-            responses(answer("Calls that wait.", "Approvals"), "403", "503"),
-            [query("limit", whole(MAX_WAITING, DEFAULT_PAGE))],
+            responses(answer("A page of the calls that wait.", "Approvals"), "403", "404", "503"),
+            [
+                query("limit", whole(MAX_PAGE_OF_APPROVALS, DEFAULT_PAGE)),
+                query("cursor", TEXT, "`next_cursor` of the page before."),
+            ],
         ),
         "/v1/approvals/{id}": post(
             "decide",

@@ -183,7 +183,9 @@ def _approval_schemas() -> Node:
     granted: Node = {"grant": {**TEXT, "description": "Id of the grant that the answer brought."}}
     return {
         "Approval": described(_approval(), "id", "principal", "tool", "arguments", "expires"),
-        "Approvals": described({"approvals": {"type": "array", "items": ref("Approval")}}, "approvals"),
+        "Approvals": described(
+            {"approvals": {"type": "array", "items": ref("Approval")}, "next_cursor": TEXT}, "approvals"
+        ),
         "Decision": {**described(_decision(), "decision"), "additionalProperties": False},
         "Decided": described(decided | granted, *decided),
     }

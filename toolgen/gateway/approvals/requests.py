@@ -21,10 +21,9 @@ from toolgen.pipeline.stages.approve import Question
 from toolgen.policy.document.policy import Policy
 from toolgen.state.invocations import ApprovalState, Invocation, next_steps, with_approval
 
-__all__ = ["MAX_EACH", "MAX_NOTE_LENGTH", "MAX_WAITING", "ApprovalRequests", "invocation_of"]
+__all__ = ["MAX_EACH", "MAX_NOTE_LENGTH", "ApprovalRequests", "invocation_of"]
 
 MAX_EACH = 20
-MAX_WAITING = 500
 MAX_NOTE_LENGTH = 500
 _STORM_RETRY_S = 30.0
 _logger = logging.getLogger(__name__)
@@ -55,7 +54,7 @@ class ApprovalRequests:
         try:
             policy = self._current.compiled_policy.policy
             invocation = _with_steps(invocation_of(question, await self._calls.store.now()), policy)
-            kept = await self._calls.keep(invocation, each=MAX_EACH, total=MAX_WAITING)
+            kept = await self._calls.keep(invocation, each=MAX_EACH, total=policy.approval.max_waiting)
         except StateError as fault:
             _logger.error("a call that has to wait for a person was refused: %s", fault)  # noqa: TRY400 - it says all there is
             return Refused(error=msgspec.structs.replace(_UNKEPT, rule=question.rule))

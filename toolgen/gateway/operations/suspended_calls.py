@@ -10,7 +10,7 @@ import msgspec
 
 from toolgen.core.errors import StateError
 from toolgen.gateway.accounts.accounts import Accounts
-from toolgen.gateway.approvals.requests import MAX_WAITING, invocation_of
+from toolgen.gateway.approvals.requests import invocation_of
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.operations.status_messages import account_error, suspension_error
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
@@ -38,6 +38,11 @@ class SuspendedCalls:
     def __init__(self, calls: WaitingCalls, current: CurrentPolicy, accounts: Accounts) -> None:
         self._calls, self._current, self._accounts = calls, current, accounts
         self._looked: dict[str, float] = {}
+
+    @property
+    def _total(self) -> int:
+        """Maximum number of suspended calls: as many as may wait for people, because they wait for those."""
+        return self._current.compiled_policy.policy.approval.max_waiting
 
     async def suspend(self, call: Call, resume: Mapping[str, Any], waits: Sequence[str]) -> Error:
         """Store a call that waits for others that it made: it is made again, with `resume`, when all of them have ended.
@@ -99,7 +104,7 @@ class SuspendedCalls:
             self._looked.pop(known.id, None)
             return False
         self._looked[known.id] = now
-        if len(self._looked) > MAX_WAITING:
+        if len(self._looked) > self._total:
             del self._looked[next(iter(self._looked))]
         return True
 
@@ -137,7 +142,7 @@ class SuspendedCalls:
             if (kept := await self._calls.store.replace(known, changed)) is not None:
                 self._calls.news.announce()
                 return kept
-        return await self._calls.store.add(made, each=each, total=MAX_WAITING)
+        return await self._calls.store.add(made, each=each, total=self._total)
 
 
 def _after(made: Invocation, known: Invocation) -> Invocation:

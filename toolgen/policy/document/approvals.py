@@ -12,7 +12,7 @@ from toolgen.core.errors import PolicyError
 from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.verdict import Consent
-from toolgen.policy.document.schema import ApprovalShape, ApproversShape, RememberShape
+from toolgen.policy.document.schema import DEFAULT_WAITING, ApprovalShape, ApproversShape, RememberShape
 
 __all__ = [
     "MAX_DURATION_S",
@@ -44,7 +44,7 @@ class Approval(Struct, frozen=True, kw_only=True):
 
     `elicits`: an answer of the person at the caller's own client counts, if that client supports elicitation. After `escalate_s` without
     an answer, principals with a role of `escalate_to` may answer too. Without `remember` an answer is for one call. A reminder is sent
-    `remind_s` before the expiry. `text` informs callers where approvals are requested.
+    `remind_s` before the expiry. `text` informs callers where approvals are requested. At most `max_waiting` calls of all principals wait.
     """
 
     roles: frozenset[str]
@@ -56,6 +56,7 @@ class Approval(Struct, frozen=True, kw_only=True):
     remember: RememberBounds | None = None
     remind_s: float = 0.0
     text: str = ""
+    max_waiting: int = DEFAULT_WAITING
 
 
 NOBODY = Approval(roles=frozenset(), expires_s=3600.0, elicits=True)
@@ -92,6 +93,7 @@ def read_approval(document: YamlDocument, given: ApprovalShape) -> Approval:
         remember=None if given.remember is None else _bounds(document, given.remember),
         remind_s=remind_s,
         text=_text(document, given.text),
+        max_waiting=given.max_waiting,
     )
 
 

@@ -43,6 +43,7 @@ __all__ = [
 
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+DEFAULT_WAITING = 2_000
 _Names: TypeAlias = Annotated[list[str], msgspec.Meta(min_length=1)]
 _AccountName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,31}$")]
 _Accounts: TypeAlias = Annotated[list[_AccountName], msgspec.Meta(min_length=1)]
@@ -269,6 +270,7 @@ class ApprovalShape(msgspec.Struct, forbid_unknown_fields=True):
     remember: RememberShape | None = None
     remind: str | None = None
     text: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    max_waiting: Annotated[int, msgspec.Meta(ge=1, le=20_000)] = DEFAULT_WAITING
 
 
 class RoleGrantShape(msgspec.Struct, forbid_unknown_fields=True):

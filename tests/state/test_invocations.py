@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ def invocation(number: int = 1, *, principal: str = "bot", **changes: Any) -> In
     return from_stored(msgspec.structs.replace(made, **changes))
 
 
-async def using(path: Path, work: Callable[[Places], Awaitable[None]]) -> None:
-    """Runs a test with as many connections to one file as it wants, each as another worker would have it."""
+@asynccontextmanager
+async def using(path: Path) -> AsyncIterator[Places]:
+    """Connections to one file, each as another worker has it; closed at the end."""
 
     opened: list[SqliteInvocations] = []
 
@@ -45,7 +47,7 @@ async def using(path: Path, work: Callable[[Places], Awaitable[None]]) -> None:
         return opened[-1]
 
     try:
-        await work(place)
+        yield place
     finally:
         for item in opened:
             await item.close()
@@ -56,22 +58,20 @@ async def kept(store: SqliteInvocations, item: Invocation) -> bool:
 
 
 async def test_nothing_is_written_before_a_call_has_to_wait(tmp_path: Path) -> None:
-    async def work(place: Places) -> None:
+    async with using(tmp_path / "state" / "calls.db") as place:
         store = place()
         assert await store.get("call_1") is None
         assert await store.unfinished() == ()
         assert await store.changed() is False
         await store.forget(1e12)
         assert await store.replace(invocation(), invocation()) is None
-
-    await using(tmp_path / "state" / "calls.db", work)
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     path = tmp_path / "state" / "calls.db"
 
-    async def work(place: Places) -> None:
+    async with using(path) as place:
         await kept(place(), invocation())
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -79,11 +79,9 @@ async def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
         await place().unfinished()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
-    await using(path, work)
-
 
 async def test_each_worker_hears_of_what_another_changed(tmp_path: Path) -> None:
-    async def work(place: Places) -> None:
+    async with using(tmp_path / "calls.db") as place:
         first, second = place(), place()
         await kept(first, invocation())
         assert [await first.changed(), await first.changed()] == [True, False]
@@ -95,8 +93,6 @@ async def test_each_worker_hears_of_what_another_changed(tmp_path: Path) -> None
         assert [await first.changed(), await second.changed()] == [True, True]
         assert [await first.changed(), await second.changed()] == [False, False]
 
-    await using(tmp_path / "calls.db", work)
-
 
 async def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
@@ -105,7 +101,7 @@ async def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> 
         assert {stat.S_IMODE(item.stat().st_mode) for item in tmp_path.iterdir()} == {0o600}
         return b"".join(item.read_bytes() for item in tmp_path.iterdir())
 
-    async def work(place: Places) -> None:
+    async with using(path) as place:
         store = place()
         secret = invocation(arguments={"note": "canary-4711"})
         await kept(store, secret)
@@ -118,15 +114,13 @@ async def test_what_is_forgotten_is_not_in_the_file_any_more(tmp_path: Path) -> 
         assert await store.get(secret.id) is None
         assert [item.id for item in await store.unfinished()] == [invocation(2).id]
         assert b"canary-4711" not in written()
-
-    await using(path, work)
     assert b"canary-4711" not in written()
 
 
 async def test_a_file_that_was_taken_away_is_not_written_on_unseen(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
 
-    async def work(place: Places) -> None:
+    async with using(path) as place:
         store = place()
         await kept(store, invocation())
         path.unlink()
@@ -134,16 +128,12 @@ async def test_a_file_that_was_taken_away_is_not_written_on_unseen(tmp_path: Pat
         assert await kept(store, invocation(2))
         assert await place().get(invocation(2).id) == invocation(2)
 
-    await using(path, work)
-
 
 async def test_a_file_that_is_none_of_ours_is_an_error_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "calls.db"
     path.write_bytes(b"not a database, and long enough to be read as one" * 100)
 
-    async def work(place: Places) -> None:
+    async with using(path) as place:
         with pytest.raises(StateError, match="cannot be kept") as caught:
             await place().unfinished()
         assert caught.value.where == str(path)
-
-    await using(path, work)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 
 LATER = 10_000_000_000.0
-Places = Callable[[], Outbox]
 
 
 class Kept:
@@ -75,9 +74,10 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
         yield Kept(tmp_path, server)
 
 
-async def using(kept: Kept, work: Callable[[], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def using(kept: Kept) -> AsyncIterator[None]:
     try:
-        await work()
+        yield
     finally:
         for one in kept.opened:
             await one.close()
@@ -100,7 +100,7 @@ async def claimed(outbox: Outbox, receiver: str = "ops") -> MessageLease:
 
 
 async def test_a_worker_whose_lease_lapsed_changes_nothing_any_more(kept: Kept) -> None:
-    async def work() -> None:
+    async with using(kept):
         one, two = kept.place(), kept.place()
         await told(one)
         lost = await claimed(one)
@@ -114,11 +114,9 @@ async def test_a_worker_whose_lease_lapsed_changes_nothing_any_more(kept: Kept) 
         assert not await two.settle(again, Delivered())
         assert (await two.counts("ops")).waiting == 0
 
-    await using(kept, work)
-
 
 async def test_what_failed_waits_and_what_holds_a_receiver_holds_all(kept: Kept) -> None:
-    async def work() -> None:
+    async with using(kept):
         outbox = kept.place()
         for number in (1, 2):
             await told(outbox, number)
@@ -134,8 +132,6 @@ async def test_what_failed_waits_and_what_holds_a_receiver_holds_all(kept: Kept)
         assert again.attempts == 1
         assert again.since == pytest.approx(now, abs=60)
 
-    await using(kept, work)
-
 
 async def test_dead_letters_are_listed_bounded_revived_and_forgotten(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
@@ -143,7 +139,7 @@ async def test_dead_letters_are_listed_bounded_revived_and_forgotten(
     monkeypatch.setattr(bounds, "MAX_DEAD", 3)
     monkeypatch.setattr("toolgen.state.outbox_redis.MAX_DEAD", 3)
 
-    async def work() -> None:
+    async with using(kept):
         outbox = kept.place()
         for number in range(1, 6):
             await told(outbox, number)
@@ -162,22 +158,18 @@ async def test_dead_letters_are_listed_bounded_revived_and_forgotten(
         await outbox.forget(LATER)
         assert (await outbox.counts("ops")).dead == 0
 
-    await using(kept, work)
-
 
 async def test_a_flood_is_bounded_and_seen(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_WAITING", 5)
     monkeypatch.setattr("toolgen.state.outbox_redis.MAX_WAITING", 5)
 
-    async def work() -> None:
+    async with using(kept):
         outbox = kept.place()
         for number in range(8):
             assert await told(outbox, number)
         counts = await outbox.counts("ops")
         assert (counts.waiting, counts.dead) == (5, 3)
         assert {one.why for one in await outbox.dead("ops")} == {CROWDED}
-
-    await using(kept, work)
 
 
 async def test_nothing_is_written_before_something_is_told(tmp_path: Path) -> None:
@@ -200,7 +192,7 @@ async def test_what_was_told_is_forgotten_after_its_time(tmp_path: Path) -> None
 
 
 async def test_who_is_a_receiver_no_more_leaves_nothing_behind(kept: Kept) -> None:
-    async def work() -> None:
+    async with using(kept):
         outbox = kept.place()
         for number in (1, 2, 3):
             await told(outbox, number, "gone")
@@ -214,14 +206,12 @@ async def test_who_is_a_receiver_no_more_leaves_nothing_behind(kept: Kept) -> No
                 assert len(keys) == 9
                 assert all([await redis.pttl(name) > 0 for name in keys if b":told:" not in name])
 
-    await using(kept, work)
-
 
 async def test_who_can_write_in_redis_reads_changes_and_moves_no_message(tmp_path: Path) -> None:
     with one_redis(tmp_path) as server:
         kept = Kept(tmp_path, server)
 
-        async def work() -> None:
+        async with using(kept):
             outbox, redis = kept.place(), await kept.redis()
             await outbox.tell("call_1", "asked", [message(1, body=b'{"name":"Ann"}')], until=LATER)
             await told(outbox, 2, "chat")
@@ -239,5 +229,3 @@ async def test_who_can_write_in_redis_reads_changes_and_moves_no_message(tmp_pat
             with pytest.raises(StateError, match="sealed with another key"):
                 await told(kept.place(b"z" * 32), 3)
             await redis.aclose()
-
-        await using(kept, work)

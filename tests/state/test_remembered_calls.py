@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,13 @@ class Counted(SqliteInvocations):
         return await super().several(call_ids)
 
 
-async def using(path: Path, work: Callable[[RememberedCalls, Counted, RememberedCalls], Awaitable[None]]) -> None:
-    """Runs a test at one worker, with the store below it, and another worker beside it."""
+@asynccontextmanager
+async def using(path: Path) -> AsyncIterator[tuple[RememberedCalls, Counted, RememberedCalls]]:
+    """Remembered calls of one worker, the store below them, and those of another worker."""
 
     here, there = Counted(path, SystemClock()), SqliteInvocations(path, SystemClock())
     try:
-        await work(RememberedCalls(here), here, RememberedCalls(there))
+        yield RememberedCalls(here), here, RememberedCalls(there)
     finally:
         await here.close()
         await there.close()
@@ -54,7 +56,7 @@ async def added(store: RememberedCalls, item: Invocation) -> Invocation:
 
 
 async def test_a_call_of_this_worker_and_its_end_are_not_read_again(tmp_path: Path) -> None:
-    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+    async with using(tmp_path / "calls.db") as (calls, store, other):
         known = await added(calls, running())
         assert await calls.get(known.id) == known
         told = await calls.replace(known, msgspec.structs.replace(known, progress={"done": 1.0}))
@@ -64,11 +66,9 @@ async def test_a_call_of_this_worker_and_its_end_are_not_read_again(tmp_path: Pa
         assert await calls.get(known.id) == ended
         assert (store.reads, await other.get(known.id)) == (0, ended)
 
-    await using(tmp_path / "calls.db", work)
-
 
 async def test_what_another_worker_wrote_is_seen_once_that_is_noticed(tmp_path: Path) -> None:
-    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+    async with using(tmp_path / "calls.db") as (calls, _, other):
         known = await added(calls, running())
         await calls.changed()
         cancel_requested = await other.replace(known, msgspec.structs.replace(known, cancel=True))
@@ -80,11 +80,9 @@ async def test_what_another_worker_wrote_is_seen_once_that_is_noticed(tmp_path: 
         )
         assert await calls.get(known.id) == lost  # one that is called off is read each time
 
-    await using(tmp_path / "calls.db", work)
-
 
 async def test_no_change_is_made_over_what_another_worker_wrote(tmp_path: Path) -> None:
-    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+    async with using(tmp_path / "calls.db") as (calls, _, other):
         known = await added(calls, running())
         lost = await other.replace(known, msgspec.structs.replace(known, status="ended", ended=60.0))
         stale = await calls.get(known.id)
@@ -92,11 +90,9 @@ async def test_no_change_is_made_over_what_another_worker_wrote(tmp_path: Path) 
         assert await calls.replace(stale, msgspec.structs.replace(stale, progress={"done": 1.0})) is None
         assert await calls.get(known.id) == lost
 
-    await using(tmp_path / "calls.db", work)
-
 
 async def test_own_changes_are_no_reason_to_read_again(tmp_path: Path) -> None:
-    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+    async with using(tmp_path / "calls.db") as (calls, store, _):
         known = await added(calls, running())
         await calls.changed()
         await calls.replace(known, msgspec.structs.replace(known, progress={"done": 1.0}))
@@ -104,11 +100,9 @@ async def test_own_changes_are_no_reason_to_read_again(tmp_path: Path) -> None:
         await calls.get(known.id)
         assert store.reads == 0
 
-    await using(tmp_path / "calls.db", work)
-
 
 async def test_what_others_may_answer_or_what_is_large_is_read_each_time(tmp_path: Path) -> None:
-    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+    async with using(tmp_path / "calls.db") as (calls, store, _):
         asks = {"q": {"method": "elicitation/create", "params": {}}}
         for number, item in enumerate(
             (
@@ -123,11 +117,9 @@ async def test_what_others_may_answer_or_what_is_large_is_read_each_time(tmp_pat
             assert await calls.get(known.id) == await calls.get(known.id) == known
         assert store.reads == 10
 
-    await using(tmp_path / "calls.db", work)
-
 
 async def test_what_is_forgotten_is_forgotten_here_too(tmp_path: Path) -> None:
-    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+    async with using(tmp_path / "calls.db") as (calls, _, _):
         known = await added(calls, running())
         await calls.replace(known, msgspec.structs.replace(known, status="ended", ended=60.0))
         await calls.forget(60.0)
@@ -135,11 +127,9 @@ async def test_what_is_forgotten_is_forgotten_here_too(tmp_path: Path) -> None:
         await calls.forget(60.1)
         assert await calls.get(known.id) is None
 
-    await using(tmp_path / "calls.db", work)
-
 
 async def test_no_more_than_some_hundred_are_remembered(tmp_path: Path) -> None:
-    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+    async with using(tmp_path / "calls.db") as (calls, store, _):
         for number in range(600):
             await calls.add(running(id=f"call_{number}"), each=999, total=999)
         await calls.get("call_599")
@@ -147,11 +137,9 @@ async def test_no_more_than_some_hundred_are_remembered(tmp_path: Path) -> None:
         await calls.get("call_0")
         assert store.reads == 1
 
-    await using(tmp_path / "calls.db", work)
-
 
 async def test_a_list_of_calls_for_people_reads_those_that_changed(tmp_path: Path) -> None:
-    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+    async with using(tmp_path / "calls.db") as (calls, store, other):
         made = [await added(calls, invocation(number, principal=f"bot-{number}")) for number in range(1, 6)]
         assert await calls.unfinished() == tuple(made)
         assert (await calls.unfinished(), store.listed) == (tuple(made), 5)
@@ -163,13 +151,11 @@ async def test_a_list_of_calls_for_people_reads_those_that_changed(tmp_path: Pat
         await calls.begin_epoch()
         assert (await calls.unfinished(), store.listed) == ((made[0], voted, *made[3:]), 10)
 
-    await using(tmp_path / "calls.db", work)
-
 
 async def test_the_list_of_calls_for_people_takes_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(calls: RememberedCalls, store: Counted, other: RememberedCalls) -> None:
+    async with using(tmp_path / "calls.db") as (calls, store, other):
         made = [await added(calls, invocation(number, principal=f"bot-{number}")) for number in range(1, 6)]
         monkeypatch.setattr("toolgen.state.remembered_calls._MAX_QUEUE_SIZE", 3 * len(as_json(made[0])))
         assert await calls.unfinished() == tuple(made)
@@ -177,5 +163,3 @@ async def test_the_list_of_calls_for_people_takes_bounded_memory(
         await other.replace(made[0], msgspec.structs.replace(made[0], status="ended", ended=60.0))
         assert (await calls.unfinished(), store.listed) == (tuple(made[1:]), 5 + 2 + 2)
         assert (await calls.unfinished(), store.listed) == (tuple(made[1:]), 5 + 2 + 2 + 1)
-
-    await using(tmp_path / "calls.db", work)

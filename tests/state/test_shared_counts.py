@@ -6,7 +6,8 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,7 +24,6 @@ from toolgen.state.shared_counts import CountClient, CountServer
 from toolgen.state.shared_histories import SharedHistories
 from toolgen.state.turn_counter import SharedTurns
 
-Work = Callable[[CountServer, list[CountClient]], Awaitable[None]]
 HOLDER = """
 import asyncio, sys
 from toolgen.core.clock import SystemClock
@@ -48,12 +48,13 @@ async def workers(server: CountServer, count: int) -> list[CountClient]:
     return [CountClient((await server.connect()).detach()) for _ in range(count)]
 
 
-async def using(work: Work, count: int = 2) -> None:
+@asynccontextmanager
+async def using(count: int = 2) -> AsyncIterator[tuple[CountServer, list[CountClient]]]:
     server = CountServer(FixedClock())
     links = await workers(server, count)
     try:
         async with asyncio.timeout(120):
-            await work(server, links)
+            yield server, links
     finally:
         for link in links:
             link.end()
@@ -72,7 +73,7 @@ def passed(answers: list[Hold | LimitRefusal]) -> int:
 
 
 async def test_a_place_in_flight_is_of_all_and_is_given_back_once() -> None:
-    async def work(server: CountServer, links: list[CountClient]) -> None:
+    async with using() as (_, links):
         one, two = (SharedBuckets(link, SystemClock()) for link in links)
         ceiling = charge("at-once", burst=0, concurrency=2)
         first, _, third = [await buckets.acquire((ceiling,)) for buckets in (one, two, one)]
@@ -83,11 +84,9 @@ async def test_a_place_in_flight_is_of_all_and_is_given_back_once() -> None:
         one.release(first)
         assert passed([await one.acquire((ceiling,)) for _ in range(2)]) == 1
 
-    await using(work)
-
 
 async def test_a_killed_process_holds_no_place_and_no_turn() -> None:
-    async def work(server: CountServer, links: list[CountClient]) -> None:
+    async with using(3) as (server, links):
         mine, turns = SharedBuckets(links[0], SystemClock()), SharedTurns(2, links[0], SystemClock())
         with await server.connect() as theirs:
             holder = subprocess.Popen(
@@ -114,11 +113,9 @@ async def test_a_killed_process_holds_no_place_and_no_turn() -> None:
                 counted.append(await turn_lease.excess() is None)
         assert counted == [True, False]  # its turn was taken, and has ended
 
-    await using(work, 3)
-
 
 async def test_a_place_whose_answer_nobody_awaited_comes_back() -> None:
-    async def work(server: CountServer, links: list[CountClient]) -> None:
+    async with using() as (_, links):
         late, other = (SharedBuckets(link, SystemClock()) for link in links)
         asked = b'{"takes":[["gone",[["[\\"at-once\\"]",1,0,0,1]]]],"releases":[],"renewals":[],"beat":false}'
         assert await links[0].run(Script("buckets", ""), asked) == [2, 0, 0]
@@ -128,11 +125,9 @@ async def test_a_place_whose_answer_nobody_awaited_comes_back() -> None:
         await late._run((), beat=True)
         assert isinstance(await other.acquire((ONE_PLACE,)), Hold)
 
-    await using(work)
-
 
 async def test_a_place_that_is_named_stays_taken() -> None:
-    async def work(server: CountServer, links: list[CountClient]) -> None:
+    async with using() as (_, links):
         slow, other = (SharedBuckets(link, SystemClock()) for link in links)
         hold = await slow.acquire((ONE_PLACE,))
         for _ in range(4):
@@ -143,11 +138,9 @@ async def test_a_place_that_is_named_stays_taken() -> None:
         await slow._run((), beat=True)
         assert isinstance(await other.acquire((ONE_PLACE,)), Hold)
 
-    await using(work)
-
 
 async def test_without_the_process_above_nothing_is_let_through() -> None:
-    async def work(server: CountServer, links: list[CountClient]) -> None:
+    async with using() as (server, links):
         buckets, turns = SharedBuckets(links[0], SystemClock()), SharedTurns(2, links[0], SystemClock())
         histories = SharedHistories(links[0], lambda: Seal(b"k"), SystemClock())
         assert isinstance(await buckets.acquire((charge(),)), Hold)
@@ -163,13 +156,11 @@ async def test_without_the_process_above_nothing_is_let_through() -> None:
             with pytest.raises(StateError, match="cannot be used"):
                 await turn.commit()
 
-    await using(work)
-
 
 async def test_one_that_does_not_answer_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_counts, "TIMEOUT_S", 0.01)
 
-    async def work(server: CountServer, links: list[CountClient]) -> None:
+    async with using():
         ours, theirs = socket.socketpair()
         with ours:
             link = CountClient(theirs.detach())
@@ -177,27 +168,21 @@ async def test_one_that_does_not_answer_is_out_of_reach(monkeypatch: pytest.Monk
                 await link.run(Script("turns", ""), b"{}")
             link.end()
 
-    await using(work)
-
 
 async def test_an_unknown_script_ends_the_connection_of_whoever_asks() -> None:
-    async def work(server: CountServer, links: list[CountClient]) -> None:
+    async with using() as (_, links):
         with pytest.raises(StoreUnreachableError, match="ConnectionError"):
             await links[0].run(Script("unknown", ""), b"{}")
         assert isinstance(await SharedBuckets(links[1], SystemClock()).acquire((charge(),)), Hold)
 
-    await using(work)
-
 
 @pytest.mark.parametrize("argument", [b"", b"{}", b"[1]", b'{"limit": "x", "steps": []}'])
 async def test_what_is_no_question_is_answered_with_nothing(argument: bytes) -> None:
-    async def work(server: CountServer, links: list[CountClient]) -> None:
+    async with using() as (_, links):
         for name in ("buckets", "turns"):
             with pytest.raises(StoreUnreachableError):
                 await links[0].run(Script(name, ""), argument)
         assert isinstance(await SharedBuckets(links[1], SystemClock()).acquire((charge(),)), Hold)
-
-    await using(work)
 
 
 async def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +199,7 @@ async def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.Monkey
                     histories.begin(call, party, session, "pay", {"cents": 1}, ())
             return histories.views(party, session)[0].sum("pay", "cents")
 
-    async def work(server: CountServer, links: list[CountClient]) -> None:
+    async with using(3) as (_, links):
         clock = FixedClock()
         one, two, three = (SharedHistories(link, lambda: Seal(b"k"), clock) for link in links)
         for number in range(4):
@@ -228,5 +213,3 @@ async def test_a_history_that_made_room_has_no_answer(monkeypatch: pytest.Monkey
         assert await total(three, "eve", "s0", "call-e") == 1
         with pytest.raises(LookupError):
             await total(three, "bot", "s3")  # the party that was used longest ago, with all it had
-
-    await using(work, 3)

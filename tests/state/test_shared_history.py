@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,8 @@ def place(request: pytest.FixtureRequest) -> RedisServer | None:
     return request.getfixturevalue("server") if request.param == "redis" else None
 
 
-async def using(
-    server: RedisServer | None, work: Callable[[Callable[[], SharedHistories], FixedClock], Awaitable[None]]
-) -> None:
+@asynccontextmanager
+async def using(server: RedisServer | None) -> AsyncIterator[tuple[Callable[[], SharedHistories], FixedClock]]:
     clock, opened = FixedClock(), list[SharedHistories]()
     above = CountServer(clock)
     ends = await workers(above, 7)
@@ -58,7 +58,7 @@ async def using(
 
     try:
         async with asyncio.timeout(120):
-            await work(worker, clock)
+            yield worker, clock
     finally:
         for item in opened:
             await item.close()
@@ -87,7 +87,7 @@ async def total(histories: SharedHistories, session: str = "") -> float:
 
 
 async def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_twice(place: RedisServer | None) -> None:
-    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+    async with using(place) as (worker, _):
         one, two = worker(), worker()
         assert await let_through(one, "asked", 100, 60)
         assert not await let_through(two, "other", 100, 60)
@@ -107,11 +107,9 @@ async def test_how_calls_ended_is_settled_for_all_and_a_call_that_waited_flies_t
                     assert session.labels() == ["paid"]
                     break
 
-    await using(place, work)
-
 
 async def test_sessions_are_apart_and_one_idle_for_a_day_has_no_answer(place: RedisServer | None) -> None:
-    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+    async with using(place) as (worker, clock):
         one, two = worker(), worker()
         assert await let_through(one, "a", 100, 10, "s")
         assert await let_through(one, "b", 100, 20, "t")
@@ -125,11 +123,9 @@ async def test_sessions_are_apart_and_one_idle_for_a_day_has_no_answer(place: Re
         assert await total(two, "t") == 20  # in flight, as far as anybody knows
         assert await total(two) == 0
 
-    await using(place, work)
-
 
 async def test_what_redis_forgot_has_no_answer_for_a_day_and_is_never_nothing(server: RedisServer) -> None:
-    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+    async with using(server) as (worker, clock):
         one, two = worker(), worker()
         assert await let_through(one, "a", 100, 90)
         assert await total(two) == 90
@@ -142,11 +138,9 @@ async def test_what_redis_forgot_has_no_answer_for_a_day_and_is_never_nothing(se
         clock.seconds += DAY + 1
         assert await total(two) == 0
 
-    await using(server, work)
-
 
 async def test_while_redis_is_away_nothing_is_let_through(server: RedisServer) -> None:
-    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+    async with using(server) as (worker, _):
         one = worker()
         assert await let_through(one, "a", 100, 10)
         server.stop()
@@ -155,8 +149,6 @@ async def test_while_redis_is_away_nothing_is_let_through(server: RedisServer) -
         one.end("a", "none")
         one.end("b", "none")
         server.start()
-
-    await using(server, work)
 
 
 CALLS = st.lists(
@@ -208,7 +200,7 @@ def test_what_is_no_ledger_is_an_error(body: bytes) -> None:
 async def test_an_entry_that_is_none_of_ours_is_a_fault_of_that_party_alone(
     server: RedisServer, entry: dict[str, bytes]
 ) -> None:
-    async def work(worker: Callable[[], SharedHistories], clock: FixedClock) -> None:
+    async with using(server) as (worker, _):
         assert await let_through(worker(), "call_1", most=5)
         redis = Redis(host="127.0.0.1", port=server.port)
         (name,) = [key async for key in redis.scan_iter("toolgen:history:p:*")]
@@ -222,5 +214,3 @@ async def test_an_entry_that_is_none_of_ours_is_a_fault_of_that_party_alone(
         await redis.delete(name)
         assert await total(worker()) == 0
         await redis.aclose()
-
-    await using(server, work)

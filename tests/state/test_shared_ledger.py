@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,22 +56,21 @@ def claim(number: int = 1, **changes: Any) -> KeyClaim:
     return msgspec.structs.replace(made, **changes)
 
 
-async def using(
-    places: Callable[[], IdempotencyStore], work: Callable[[IdempotencyStore, IdempotencyStore], Awaitable[None]]
-) -> None:
-    """Runs a test with two processes' views of one ledger."""
+@asynccontextmanager
+async def using(places: Callable[[], IdempotencyStore]) -> AsyncIterator[tuple[IdempotencyStore, IdempotencyStore]]:
+    """Views of one ledger by two processes."""
 
     one, two = places(), places()
     try:
         async with asyncio.timeout(120):
-            await work(one, two)
+            yield one, two
     finally:
         await one.close()
         await two.close()
 
 
 async def test_redis_is_told_nothing_and_whoever_writes_there_is_not_believed(server: RedisServer) -> None:
-    async def work(one: IdempotencyStore, two: IdempotencyStore) -> None:
+    async with using(lambda: shared(server)) as (one, two):
         await one.claim(claim(), 1.0, most=9)
         await one.claim(claim(2), 1.0, most=9)
         async with Redis(host="127.0.0.1", port=server.port) as redis:
@@ -90,8 +89,6 @@ async def test_redis_is_told_nothing_and_whoever_writes_there_is_not_believed(se
             await redis.hset("toolgen:ledger:claim:tg_1", "box", box)  # type: ignore[arg-type]
         with pytest.raises(StateError):
             await two.claim(claim(), 1.0, most=9)
-
-    await using(lambda: shared(server), work)
 
 
 async def test_whoever_keeps_the_password_holds_nobody_up(server: RedisServer) -> None:

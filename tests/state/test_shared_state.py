@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,12 @@ class World:
         await self.redis.aclose()
 
 
-async def using(server: RedisServer, folder: Path, work: Callable[[World], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def using(server: RedisServer, folder: Path) -> AsyncIterator[World]:
     world = World(server, folder)
     try:
         async with asyncio.timeout(120):
-            await work(world)
+            yield world
     finally:
         await world.close()
 
@@ -83,7 +85,7 @@ ID = invocation().id
 async def test_a_call_comes_back_exactly_and_redis_holds_nothing_that_can_be_read(
     server: RedisServer, tmp_path: Path
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         arguments = {"card": "4111-canary", "big": 2**53 + 1, "part": 0.1, "none": None, "deep": [{"a": ["ä", ""]}]}
         await kept(world.store(), arguments=arguments, sql="SELECT canary", principal="canary-bot")
         found = await world.store().get(ID)
@@ -93,8 +95,6 @@ async def test_a_call_comes_back_exactly_and_redis_holds_nothing_that_can_be_rea
         for name in await world.redis.keys():
             assert b"canary" not in name + (await world.redis.dump(name) or b"")
         assert await world.store().get("call_of_nobody") is None
-
-    await using(server, tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_a_call_comes_back_exactly_and_redis_holds_nothing_that_can_be_rea
 async def test_what_somebody_changed_in_redis_is_nobodys_call(
     server: RedisServer, tmp_path: Path, forge: dict[str, bytes]
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         store = world.store()
         await kept(store)
         await kept(store, number=2)
@@ -117,11 +117,9 @@ async def test_what_somebody_changed_in_redis_is_nobodys_call(
             await store.get(ID)
         assert [item.id for item in await store.unfinished()] == [invocation(2).id]
 
-    await using(server, tmp_path, work)
-
 
 async def test_the_box_of_one_call_does_not_open_as_another(server: RedisServer, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         store = world.store()
         await kept(store)
         await kept(store, number=2)
@@ -130,13 +128,11 @@ async def test_the_box_of_one_call_does_not_open_as_another(server: RedisServer,
         with pytest.raises(StateError, match="was changed"):
             await store.get(invocation(2).id)
 
-    await using(server, tmp_path, work)
-
 
 async def test_a_redis_that_was_set_back_does_not_make_a_worker_carry_a_call_out_twice(
     server: RedisServer, tmp_path: Path
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         store = world.store()
         await kept(store)
         name = f"toolgen:calls:call:{ID}"
@@ -149,8 +145,6 @@ async def test_a_redis_that_was_set_back_does_not_make_a_worker_carry_a_call_out
         with pytest.raises(StateError, match="lost the progress"):
             await store.get(ID)
         assert await store.unfinished() == ()
-
-    await using(server, tmp_path, work)
 
 
 async def moved(store: RedisInvocations, *steps: str) -> Invocation | None:
@@ -174,7 +168,7 @@ async def put_back(world: World, box: bytes | None) -> None:
 async def test_an_approved_call_that_was_put_back_is_begun_by_nobody_whoever_was_restarted(
     server: RedisServer, tmp_path: Path, machine: str
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         await kept(world.store())
         await moved(world.store(), "approved")
         approved = await world.redis.dump(f"toolgen:calls:call:{ID}")
@@ -183,14 +177,12 @@ async def test_an_approved_call_that_was_put_back_is_begun_by_nobody_whoever_was
         await put_back(world, approved)
         assert await moved(world.store(machine=machine), "running") is None
 
-    await using(server, tmp_path, work)
-
 
 @pytest.mark.parametrize("ending", [("approved", "running", "ended"), ("ended",)])
 async def test_a_call_that_waits_and_was_put_back_is_not_answered_again(
     server: RedisServer, tmp_path: Path, ending: tuple[str, ...]
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         await kept(world.store())
         pending = await world.redis.dump(f"toolgen:calls:call:{ID}")
         assert await moved(world.store(), *ending) is not None
@@ -202,13 +194,11 @@ async def test_a_call_that_waits_and_was_put_back_is_not_answered_again(
         assert answered is not None
         assert await moved(world.store(), "running") is None
 
-    await using(server, tmp_path, work)
-
 
 async def test_a_call_that_could_not_begin_is_tried_again_and_its_earlier_try_is_not(
     server: RedisServer, tmp_path: Path
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         await kept(world.store())
         await moved(world.store(), "approved")
         first = await world.redis.dump(f"toolgen:calls:call:{ID}")
@@ -217,13 +207,11 @@ async def test_a_call_that_could_not_begin_is_tried_again_and_its_earlier_try_is
         await put_back(world, first)
         assert await moved(world.store(), "running") is None
 
-    await using(server, tmp_path, work)
-
 
 async def test_a_machine_that_lost_its_memory_carries_out_nothing_that_it_took_on_before(
     server: RedisServer, tmp_path: Path
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         store = world.store()
         await kept(store)
         await moved(store, "approved")
@@ -231,15 +219,13 @@ async def test_a_machine_that_lost_its_memory_carries_out_nothing_that_it_took_o
         assert await moved(store, "running") is None
         assert await moved(world.store(), "running") is None
 
-    await using(server, tmp_path, work)
-
 
 async def test_the_time_of_redis_is_ahead_by_what_its_answer_took_at_most(server: RedisServer, tmp_path: Path) -> None:
     async def real(world: World) -> float:
         seconds, micros = await world.redis.time()
         return seconds + micros / 1e6
 
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         store, loop = world.store(), asyncio.get_running_loop()
         await world.redis.execute_command("CLIENT", "PAUSE", "200")
         started = loop.time()
@@ -247,24 +233,20 @@ async def test_the_time_of_redis_is_ahead_by_what_its_answer_took_at_most(server
         took = loop.time() - started
         assert await real(world) <= await store.now() <= await real(world) + took
 
-    await using(server, tmp_path, work)
-
 
 async def test_machines_go_by_the_time_of_redis(
     server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         seconds, _ = await world.redis.time()
         monkeypatch.setattr(time, "time", lambda: 1.0)
         assert 0 <= await world.store().now() - seconds < 60
-
-    await using(server, tmp_path, work)
 
 
 async def test_a_clock_that_is_wrong_is_set_by_redis_and_goes_on_while_that_is_away(
     server: RedisServer, tmp_path: Path
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         own = FixedClock(1.0)
         shared = RedisClock(world.link(), own)
         assert shared.now() == 1.0
@@ -276,8 +258,6 @@ async def test_a_clock_that_is_wrong_is_set_by_redis_and_goes_on_while_that_is_a
         assert 440 < shared.now() - seconds < 560
         assert shared.monotonic() == own.monotonic()
         await shared.close()
-
-    await using(server, tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +274,7 @@ async def test_a_clock_that_is_wrong_is_set_by_redis_and_goes_on_while_that_is_a
 async def test_an_entry_that_is_none_of_ours_holds_up_no_other(
     server: RedisServer, tmp_path: Path, entry: dict[str, bytes], name: bytes
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         store = world.store()
         await kept(store)
         await world.redis.hset(b"toolgen:calls:call:" + name, mapping=entry)  # type: ignore[misc]
@@ -302,18 +282,14 @@ async def test_an_entry_that_is_none_of_ours_holds_up_no_other(
         assert [item.id for item in await store.unfinished()] == [ID]
         assert await moved(store, "approved", "running", "ended") is not None
 
-    await using(server, tmp_path, work)
-
 
 async def test_another_key_reads_nothing_and_adds_nothing(server: RedisServer, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         await kept(world.store())
         stranger = world.store(b"another")
         for ask in (stranger.get(ID), stranger.unfinished(), kept(stranger, number=2)):
             with pytest.raises(StateError, match="sealed with another key"):
                 await ask
-
-    await using(server, tmp_path, work)
 
 
 def pause(name: str) -> Pause:
@@ -325,7 +301,7 @@ def names(pauses: SharedPauses) -> list[str]:
 
 
 async def test_a_pause_of_one_machine_holds_on_another_until_it_is_resumed(server: RedisServer, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         one, two = world.pauses(), world.pauses()
         assert (two.stale, two.known) == (True, False)
         assert await two.refresh()
@@ -339,12 +315,10 @@ async def test_a_pause_of_one_machine_holds_on_another_until_it_is_resumed(serve
         assert names(one) == []
         assert b"shop" not in (await world.redis.dump("toolgen:pauses") or b"")
 
-    await using(server, tmp_path, work)
-
 
 @pytest.mark.parametrize("lost", ["emptied", "set back"])
 async def test_a_redis_that_forgot_a_pause_is_told_again(server: RedisServer, tmp_path: Path, lost: str) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         one, two = world.pauses(), world.pauses()
         await one.change(lambda known: (pause("old"),))
         before = await world.redis.dump("toolgen:pauses")
@@ -359,13 +333,11 @@ async def test_a_redis_that_forgot_a_pause_is_told_again(server: RedisServer, tm
         assert names(two) == ["new"]
         assert await world.pauses().read() == (pause("new"),)
 
-    await using(server, tmp_path, work)
-
 
 async def test_what_cannot_be_read_is_stale_at_once_where_nothing_was_heard(
     server: RedisServer, tmp_path: Path
 ) -> None:
-    async def work(world: World) -> None:
+    async with using(server, tmp_path) as world:
         await world.pauses().change(lambda known: (pause("shop"),))
         stranger = world.pauses(b"another")
         assert not await stranger.refresh()
@@ -374,8 +346,6 @@ async def test_what_cannot_be_read_is_stale_at_once_where_nothing_was_heard(
         gone = world.pauses()
         assert not await gone.refresh()
         assert gone.stale
-
-    await using(server, tmp_path, work)
 
 
 async def test_of_many_who_make_the_key_all_have_the_same(tmp_path: Path) -> None:

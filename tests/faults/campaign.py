@@ -39,6 +39,7 @@ __all__ = ["Campaign", "Request", "main", "report"]
 _A_SECOND = 4.0
 _QUIET_S = 14.0
 _PAUSE_S = (4.0, 9.0)
+_REDIS_TIMEOUT_S = 1.0
 LIMITED = "limited"
 
 
@@ -99,6 +100,7 @@ class Campaign:
         self._errors: list[BaseException] = []
         self._receiving: set[asyncio.Task[Any]] = set()
         self._began = time.time()
+        self._timeouts: list[Planted] = []
         self.evidence = Evidence(
             operations={},
             limits=(Limit(prefix=LIMITED, burst=BURST, per_second=PER_MINUTE / 60),),
@@ -141,6 +143,7 @@ class Campaign:
         if self._errors:
             raise self._errors[0]
         self._read_records()
+        self._read_logs()
         return check(self.evidence) + self._further()
 
     async def _make_gateways(self, upstream: str, seal: str) -> dict[str, GatewayProcess]:
@@ -487,6 +490,20 @@ class Campaign:
             homes = [home for at, home in intents[received.operation] if at <= received.at + 0.1]
             self.evidence.received[place] = replace(received, gateway=homes[-1] if homes else "")
 
+    def _read_logs(self) -> None:
+        """Add the requests that Redis did not answer in time to the faults: a busy machine delays them too. The summary counts them."""
+        for name in self._gateways:
+            for line in (self._folder / name / "serve.log").read_text(encoding="utf-8", errors="replace").splitlines():
+                if "TimeoutError" not in line or not line.startswith("{"):
+                    continue
+                at = self._true_time(datetime.fromisoformat(json.loads(line)["time"]).timestamp()) - self._began
+                if not self.evidence.befell({"kill", "stop", "cut", "delay"}, at - 2 * _REDIS_TIMEOUT_S, at, name):
+                    text = "Redis did not answer in time, without a planted fault"
+                    self._timeouts.append(
+                        Planted(at=at - _REDIS_TIMEOUT_S, until=at, kind="delay", gateway=name, text=text)
+                    )
+        self.evidence.planted += self._timeouts
+
     def _true_time(self, time: float) -> float:
         """Time of an entry, without what a gateway's clock was set wrong by."""
         return time
@@ -495,10 +512,11 @@ class Campaign:
         """What was done, in numbers."""
         evidence = self.evidence
         told = Counter(one.code or one.status for one in evidence.told if one.final)
-        faults = Counter(one.kind for one in evidence.planted)
+        faults = Counter(one.kind for one in evidence.planted if one not in self._timeouts)
         return (
             f"{len(evidence.operations)} operations, {len(evidence.received)} requests received, {len(evidence.entries)} entries of"
-            f" calls on record; faults {dict(faults)}; clients were told {dict(told.most_common())}"
+            f" calls on record; faults {dict(faults)}, {len(self._timeouts)} slow requests to Redis without one; clients were told"
+            f" {dict(told.most_common())}"
         )
 
     def story(self, operation: str) -> list[str]:

@@ -10,7 +10,12 @@ from typing import Any
 
 STATE = Path(sys.argv[1])
 TRACE = ("traceparent", "tracestate", "baggage")
-LISTS = {"prompts/list": "prompts", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
+LISTS = {
+    "skills/list": "skills",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
 
 
 def write(message: dict[str, Any]) -> None:

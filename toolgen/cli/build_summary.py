@@ -21,6 +21,7 @@ from toolgen.cli.output import print_table, printable
 from toolgen.cli.problems import problem_lines
 from toolgen.connectors.pins import Pin
 from toolgen.connectors.registry import CONNECTORS
+from toolgen.core.canonical import schema_digest
 from toolgen.core.errors import CanonicalError
 from toolgen.generator.callability import names_in_short, unpaid
 from toolgen.generator.credential_arguments import credential_arguments
@@ -87,7 +88,8 @@ def changed_since(old: Pin, new: Pin) -> str:
 def _digests(pin: Pin) -> dict[str, dict[str, str]]:
     listing = read_listing(pin.path.read_bytes())
     tools = {tool.name: parts_of(tool) for tool in listing.tools}
-    return tools | {f"{type(one).__name__} {key_of(one)}": context_parts(one) for one in listing.context}
+    skills = {f"skill {one.uri}": {"entry": schema_digest(msgspec.to_builtins(one))} for one in listing.skills}
+    return tools | skills | {f"{type(one).__name__} {key_of(one)}": context_parts(one) for one in listing.context}
 
 
 _SHOWN = 20

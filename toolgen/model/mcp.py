@@ -11,7 +11,7 @@ import msgspec
 from toolgen.core.canonical import schema_digest
 from toolgen.model.apps import AppPage, ToolApp, tool_app
 from toolgen.model.icons import icons_in
-from toolgen.model.mcp_context import ListedContext, ListedPrompt, ListedResource, ListedTemplate, key_of
+from toolgen.model.mcp_context import ListedContext, ListedPrompt, ListedResource, ListedSkill, ListedTemplate, key_of
 
 __all__ = ["APP_PART", "URI_HERE", "ListedTool", "ServerTools", "parts_of", "read_listing", "texts_of", "write_listing"]
 
@@ -87,8 +87,8 @@ class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Tools of a server, with its prompts, resources and templates; their order is not guaranteed. `completes`: it proposes values of
-    arguments.
+    """Tools of a server, with its prompts, resources, templates and skills; their order is not guaranteed. `completes`: it proposes
+    values of arguments.
 
     `instructions`, `website_url` and `icons` come from the server, `registered` is its entry in a registry, and `apps` are the pages of its
     tools' apps.
@@ -106,6 +106,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     icons: tuple[dict[str, Any], ...] = ()
     registered: RegisteredServer | None = None
     apps: tuple[AppPage, ...] = ()
+    skills: tuple[ListedSkill, ...] = ()
 
     @property
     def context(self) -> tuple[ListedContext, ...]:
@@ -150,6 +151,7 @@ def write_listing(listing: ServerTools) -> bytes:
         resources=tuple(sorted(listing.resources, key=key_of)),
         templates=tuple(sorted(listing.templates, key=key_of)),
         apps=tuple(sorted(listing.apps, key=lambda one: one.uri)),
+        skills=tuple(sorted(listing.skills, key=lambda one: one.uri)),
     )
     return (json.dumps(msgspec.to_builtins(ordered), indent=2, sort_keys=True, ensure_ascii=True) + "\n").encode()
 

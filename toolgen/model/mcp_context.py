@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from toolgen.core.canonical import schema_digest
 from toolgen.model.icons import icons_in
+from toolgen.model.skills import SkillFile
 
 __all__ = [
     "ListedArgument",
     "ListedContext",
     "ListedPrompt",
     "ListedResource",
+    "ListedSkill",
     "ListedTemplate",
     "context_parts",
     "key_of",
@@ -70,6 +72,14 @@ class ListedTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "icons", icons_in(self.icons))
+
+
+class ListedSkill(msgspec.Struct, frozen=True, kw_only=True):
+    """Skill as its server lists it (MCP extension skills): the URI of its document, its front matter, and its files."""
+
+    uri: str
+    frontmatter: dict[str, Any]
+    resources: tuple[SkillFile, ...] | Literal["dynamic"]
 
 
 ListedContext: TypeAlias = ListedPrompt | ListedResource | ListedTemplate

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from toolgen.connectors.mcp.skills import read_listed_skills
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import CanonicalError
 from toolgen.model.apps import APP_TYPE
@@ -46,9 +47,12 @@ def read_listed_context(
     found: list[Prompt | Resource] = []
     problems: list[Problem] = []
     times = Counter((type(one), key_of(one)) for one in listing.context)
+    skills, unusable = read_listed_skills(config, listing)
+    problems += unusable
+    files = {one.uri for one in skills}
     for one in listing.context:
         origin = _text(key_of(one), _MAX_SHOWN_LENGTH)
-        if not _wanted(config, one) or _is_page(one):
+        if not _wanted(config, one) or _is_page(one) or (isinstance(one, ListedResource) and one.uri in files):
             continue
         try:
             _check_once(times[type(one), key_of(one)])
@@ -61,7 +65,7 @@ def read_listed_context(
         if order := order_in(f"{one.title}\n{one.description}"):
             message = f"it speaks to the model, not to a reader: {bounded(order, 80)!a}"
             problems.append(_problem(config, "warning", origin, "suspicious_text", message))
-    return (*found, *_pages(config, listing)), problems
+    return (*found, *skills, *_pages(config, listing)), problems
 
 
 def _is_page(one: ListedContext) -> bool:

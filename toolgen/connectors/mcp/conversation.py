@@ -37,12 +37,14 @@ from toolgen.model.mcp_context import (
     ListedContext,
     ListedPrompt,
     ListedResource,
+    ListedSkill,
     ListedTemplate,
     context_parts,
     key_of,
 )
 from toolgen.model.result import Delivery, Failed, Success
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.skills import SKILLS_EXTENSION
 from toolgen.model.tool import Effect, McpBinding
 
 __all__ = ["Conversation", "Parts"]
@@ -236,7 +238,25 @@ class Conversation:
                 if isinstance(listed, Failed):
                     return listed
                 found[member] = listed
-        return replace(tools, **found, completes="completions" in self._offers and self._offers != _ALL_OFFERS)
+        skills = await self._skills(call) if SKILLS_EXTENSION in self._offers else ()
+        if isinstance(skills, Failed):
+            return skills
+        completes = "completions" in self._offers and self._offers != _ALL_OFFERS
+        return replace(tools, **found, completes=completes, skills=skills)
+
+    async def _skills(self, call: Call) -> tuple[ListedSkill, ...] | Failed:
+        """Every skill of the server, with the digests of its files."""
+        found: list[ListedSkill] = []
+        async for page in self._each_page("skills/list", call):
+            if isinstance(page, Failed):
+                return page
+            try:
+                found += msgspec.convert(page.get("skills"), tuple[ListedSkill, ...])
+            except (msgspec.ValidationError, RecursionError):
+                return failed("upstream_error", "the server's answer to skills/list is not as MCP has it")
+            if len(found) > _MAX_TOOLS:
+                return failed("response_too_large", f"the server lists more than {_MAX_TOOLS} skills")
+        return tuple(found)
 
     async def _pages(self, kind: str, call: Call) -> tuple[ListedContext, ...] | Failed:
         """Every prompt, resource or template of the server. A server without that method has none."""
@@ -577,13 +597,13 @@ def _said_of(result: JsonObject, info: Json) -> ServerTools:
 
 
 def _offers(result: JsonObject) -> frozenset[str]:
-    """The capabilities that a server declares."""
+    """The capabilities and extensions that a server declares."""
     declared = result.get("capabilities")
-    return (
-        frozenset(name for name in declared if isinstance(declared.get(name), Mapping))
-        if isinstance(declared, Mapping)
-        else frozenset()
-    )
+    if not isinstance(declared, Mapping):
+        return frozenset()
+    extensions = declared.get("extensions")
+    known = {**declared, **(extensions if isinstance(extensions, Mapping) else {})}
+    return frozenset(name for name, said in known.items() if isinstance(said, Mapping))
 
 
 def _takes_subscriptions(result: JsonObject) -> bool:

@@ -20,6 +20,7 @@ from toolgen.connectors.mcp.notices import NoticeListener, ServerNotice, Subscri
 from toolgen.connectors.mcp.rounds import call_in_rounds
 from toolgen.connectors.mcp.server_requests import CallTime
 from toolgen.connectors.mcp.server_subscriptions import PagedWire, ServerSubscriptions, StreamingWire, WatchedWire
+from toolgen.connectors.mcp.skills import changed_file
 from toolgen.connectors.mcp.task_calls import call_as_task
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.errors import ToolgenError
@@ -181,7 +182,7 @@ class McpExecutor:
             else:
                 outcome = await call_in_rounds(conversation, method, params, asking, time)
             if isinstance(outcome, Success):
-                return _other_page(binding, outcome) or _READ[method](outcome)
+                return _other_content(binding, outcome) or _READ[method](outcome)
             if outcome is not None:
                 return outcome
         message = "the server forgot the session that it had just begun; nothing was sent"
@@ -287,7 +288,7 @@ def _binding(call: Call) -> McpBinding:
 
 def _list_of(binding: McpBinding) -> str:
     """The method by which the server lists what is called."""
-    if not isinstance(binding, McpContextBinding) or binding.page:
+    if not isinstance(binding, McpContextBinding) or binding.page or binding.content:
         return "tools/list"
     if binding.about == "prompt":
         return "prompts/list"
@@ -295,9 +296,9 @@ def _list_of(binding: McpBinding) -> str:
 
 
 def _changed(binding: McpBinding, listed: Parts) -> Refused | None:
-    """Why a tool may not be called, or a prompt or resource read, that is not as it was pinned. Of the page of an app its content is
-    pinned (`_other_page`)."""
-    if isinstance(binding, McpContextBinding) and binding.page:
+    """Why a tool may not be called, or a prompt or resource read, that is not as it was pinned. Of the page of an app, and of a file of a
+    skill, the content is pinned (`_other_content`)."""
+    if isinstance(binding, McpContextBinding) and (binding.page or binding.content):
         return None
     now, what = listed.get(binding.tool), binding.about if isinstance(binding, McpContextBinding) else "tool"
     if now is None:
@@ -307,18 +308,27 @@ def _changed(binding: McpBinding, listed: Parts) -> Refused | None:
     return _refused(f"the {what}'s {', '.join(changed)} changed since somebody accepted it") if changed else None
 
 
-def _other_page(binding: McpBinding, outcome: Success) -> Refused | None:
-    """Why the page of an app is not passed on that is another than was pinned."""
-    if not isinstance(binding, McpContextBinding) or not binding.page or binding.method != "resources/read":
+def _other_content(binding: McpBinding, outcome: Success) -> Refused | None:
+    """Why the page of an app or a file of a skill is not passed on that is another than was pinned."""
+    if not isinstance(binding, McpContextBinding) or binding.method != "resources/read":
         return None
-    page = page_of(binding.tool, outcome.data) if isinstance(outcome.data, Mapping) else None
-    if page is not None and page.digest == binding.page:
-        return None
-    reason = (
-        "the page of this app changed since somebody accepted it"
-        if page
-        else "the server's answer is no page of an app"
-    )
+    result = outcome.data if isinstance(outcome.data, Mapping) else {}
+    reason = ""
+    if binding.content:
+        reason = changed_file(binding.content, result)
+    elif binding.page:
+        reason = _changed_page(binding, result)
+    return _not_passed_on(reason) if reason else None
+
+
+def _changed_page(binding: McpContextBinding, result: JsonObject) -> str:
+    page = page_of(binding.tool, result)
+    if page is None:
+        return "the server's answer is no page of an app"
+    return "" if page.digest == binding.page else "the page of this app changed since somebody accepted it"
+
+
+def _not_passed_on(reason: str) -> Refused:
     return Refused(
         error=Error(
             code="forbidden",

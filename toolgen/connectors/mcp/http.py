@@ -155,7 +155,7 @@ _HARMLESS = frozenset(
     {
         *("initialize", "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"),
         *("prompts/get", "resources/read", "completion/complete", "tasks/get", "tasks/result", "tasks/cancel"),
-        *("resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
+        *("skills/list", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen"),
         *("notifications/initialized", "notifications/cancelled", ROOTS_CHANGED),
     }
 )

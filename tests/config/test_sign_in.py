@@ -51,6 +51,7 @@ def test_the_least_that_is_written(tmp_path: Path) -> None:
         ({"access": "2h"}, "access"),
         ({"access": "soon"}, "access"),
         ({"idle": "1h", "expires": "10m"}, "at least as long"),
+        ({"refresh_grace": "2m"}, "refresh_grace"),
         ({"clients": {"allow": ["https://claude.ai"]}}, "host"),
         ({"clients": {"allow": ["*"]}}, "host"),
         ({"claims": ["sub"]}, "claims"),

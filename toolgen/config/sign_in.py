@@ -31,6 +31,7 @@ _EXTENSIONS: Mapping[str, str] = {
     "client_credentials": "io.modelcontextprotocol/oauth-client-credentials",
     JWT_BEARER: "io.modelcontextprotocol/enterprise-managed-authorization",
 }
+_MAX_GRACE_S = 60.0
 _LIFETIMES = {"access": (60.0, 3600.0), "idle": (300.0, 90 * 86_400.0), "expires": (300.0, 366 * 86_400.0)}
 
 
@@ -54,6 +55,7 @@ class GivenGatewaySignIn(msgspec.Struct, forbid_unknown_fields=True):
     access: str = "10m"
     idle: str = "168h"
     expires: str = "720h"
+    refresh_grace: str = "10s"
     claims: list[str] = []
     resources: list[str] = []
     introspection: list[str] = []
@@ -86,8 +88,10 @@ class SignInSettings(Struct, frozen=True, kw_only=True):
     identity provider.
 
     An access token is valid for `access_s`; a refresh token for `idle_s` after its last use, and all tokens of a sign-in until `expires_s`
-    after it. `claims` are copied from the id token into access tokens, for gateways at `resources`. Principals with a role of
-    `introspection` may ask about tokens. `identity_assertions`: clients may show assertions of the provider about people (ID-JAG).
+    after it. A refresh token that was used gives the same answer for `refresh_grace_s`, while its successor is not used.
+
+    `claims` are copied from the id token into access tokens, for gateways at `resources`. Principals with a role of `introspection` may
+    ask about tokens. `identity_assertions`: clients may show assertions of the provider about people (ID-JAG).
     """
 
     issuer: str
@@ -98,6 +102,7 @@ class SignInSettings(Struct, frozen=True, kw_only=True):
     access_s: float = 600.0
     idle_s: float = 7 * 86_400.0
     expires_s: float = 30 * 86_400.0
+    refresh_grace_s: float = 10.0
     claims: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     introspection: frozenset[str] = frozenset()
@@ -156,6 +161,7 @@ def read_sign_in(
         access_s=access,
         idle_s=idle,
         expires_s=expires,
+        refresh_grace_s=_grace(given.refresh_grace, document),
         claims=tuple(_claim(text, document, index) for index, text in enumerate(given.claims)),
         resources=tuple(_resource(text, document, index) for index, text in enumerate(given.resources)),
         introspection=frozenset(given.introspection),
@@ -197,6 +203,16 @@ def _seconds(text: str, name: str, document: YamlDocument) -> float:
         raise ConfigError(
             f"{name}: takes {least / 60:.0f}m to {most / 60:.0f}m",
             where=document.where("gateway", "sign_in", name),
+        )
+    return seconds
+
+
+def _grace(text: str, document: YamlDocument) -> float:
+    seconds = parse_duration(text)
+    if seconds is None or not 0 <= seconds <= _MAX_GRACE_S:
+        raise ConfigError(
+            f"refresh_grace: takes 0s to {_MAX_GRACE_S:.0f}s",
+            where=document.where("gateway", "sign_in", "refresh_grace"),
         )
     return seconds
 

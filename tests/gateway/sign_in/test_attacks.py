@@ -351,12 +351,51 @@ async def test_refresh_replay_revokes_the_family(tmp_path: Path, provider: Ident
         assert len(here.recorded("refresh_replayed")) == 1
 
 
-async def test_refresh_replay_at_once_gives_tokens_to_one_at_most(tmp_path: Path, provider: IdentityProvider) -> None:
-    async with place(tmp_path, provider) as here:
+async def test_refresh_replay_at_once_without_grace_gives_tokens_to_one_at_most(
+    tmp_path: Path, provider: IdentityProvider
+) -> None:
+    async with place(tmp_path, provider, sign_in={"refresh_grace": "0s"}) as here:
         client = await here.client()
         tokens = await here.tokens(client)
         replies = await asyncio.gather(*(here.refresh(client, tokens["refresh_token"]) for _ in range(5)))
         assert sum(reply.status_code == 200 for reply in replies) <= 1
+        assert await grants(here) == ()
+
+
+async def test_a_client_that_lost_the_answer_to_a_refresh_gets_the_same_token(
+    tmp_path: Path, provider: IdentityProvider
+) -> None:
+    """Within the grace, all requests with one token have one successor. After it, or after the use of the successor, it is a replay."""
+    clock = FixedClock(SystemClock().now())
+    async with place(tmp_path, provider, clock) as here:
+        client, thief = await here.client(), await here.client()
+        tokens = await here.tokens(client)
+        replies = await asyncio.gather(*(here.refresh(client, tokens["refresh_token"]) for _ in range(3)))
+        clock.advance(10)
+        replies.append(await here.refresh(client, tokens["refresh_token"]))
+        assert [one.status_code for one in replies] == [200] * 4
+        (second,) = {one.json()["refresh_token"] for one in replies}
+        assert second != tokens["refresh_token"]
+        for one in replies:
+            assert (await here.tools(one.json()["access_token"])).status_code == 200
+        assert len(here.recorded("token_refreshed")) + len(here.recorded("refresh_retried")) == 4
+        assert not here.recorded("refresh_replayed")
+        third = (await here.refresh(client, second)).json()["refresh_token"]
+        clock.advance(11)
+        assert (await here.refresh(client, second)).json()["error"] == "invalid_grant"
+        assert (await here.refresh(client, third)).json()["error"] == "invalid_grant"
+        assert len(here.recorded("refresh_replayed")) == 1
+        # The successor is used: then the first is a replay at once.
+        first = (await here.tokens(client))["refresh_token"]
+        second = (await here.refresh(client, first)).json()["refresh_token"]
+        third = (await here.refresh(client, second)).json()["refresh_token"]
+        assert (await here.refresh(client, first)).json()["error"] == "invalid_grant"
+        assert (await here.refresh(client, third)).json()["error"] == "invalid_grant"
+        # Another client that sends a used token ends the sign-in, within the grace as well.
+        first = (await here.tokens(client))["refresh_token"]
+        second = (await here.refresh(client, first)).json()["refresh_token"]
+        assert (await here.refresh(thief, first)).json()["error"] == "invalid_grant"
+        assert (await here.refresh(client, second)).json()["error"] == "invalid_grant"
         assert await grants(here) == ()
 
 

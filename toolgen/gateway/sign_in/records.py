@@ -78,7 +78,8 @@ class ConsentQuestion(StoredRecord, frozen=True, kw_only=True):
 class SignInGrant(StoredRecord, frozen=True, kw_only=True):
     """Permission of a person for a client, for one resource. All tokens of one sign-in belong to one grant.
 
-    `claims` are those of the id token. `key` authenticates refresh tokens, of which the one with the number `turn` is the current one.
+    `claims` are those of the id token. `key` authenticates refresh tokens, of which the one with the number `turn` is the current one;
+    it became that at the time `turned`.
     `at` is the time of the sign-in, `expires` its end.
     """
 
@@ -92,6 +93,7 @@ class SignInGrant(StoredRecord, frozen=True, kw_only=True):
     expires: float
     key: str
     turn: int = 0
+    turned: float = 0.0
 
     @property
     def person(self) -> str:

@@ -171,31 +171,48 @@ class TokenEndpoint:
         client_id = claimed_client(form, authorization)
         if shown is None or kept is None or not shown.fits(kept.value) or kept.value.is_over(parts.clock.now()):
             kept = None
-        elif shown.turn != kept.value.turn:
+        elif shown.turn != kept.value.turn and not self._is_retry(kept.value, shown.turn + 1):
             await self._reused(kept.value)
             raise _invalid_grant()
-        grant = None if kept is None else replace(kept.value, turn=kept.value.turn + 1)
+        retried = shown is not None and kept is not None and shown.turn != kept.value.turn
+        grant = None if kept is None else kept.value
+        if grant is not None and not retried:
+            grant = replace(grant, turn=grant.turn + 1, turned=parts.clock.now())
         known, key = await self._known(client_id, grant=grant, form=form), await parts.keys.signer()
         judgement = judge_token_request(
             known, form, authorization, lambda refresh: self._answer(key, grant, refresh=refresh)
         )
         if judgement.status != 200 or grant is None or kept is None:
+            if retried and kept is not None:  # a used token, and not of its client
+                await self._reused(kept.value)
             raise _error_of(judgement.status, judgement.body)
         self._check_resource(resources, grant.resource)
         self._check_principal(grant)
         await self._use_assertion(judgement.assertion, client_id)
-        await parts.log.note(
-            "token_refreshed", principal=grant.principal, client=client_id, resource=grant.resource, grant=grant.id
-        )
+        code = "refresh_retried" if retried else "token_refreshed"
+        await parts.log.note(code, principal=grant.principal, client=client_id, resource=grant.resource, grant=grant.id)
+        if retried:
+            return 200, judgement.body
         seconds = self._lasts(grant, refreshed=True)
         version = kept.version
         while not await parts.store.put(grant, grant.id, seconds=seconds, version=version, group=grant.person):
             now_kept = await parts.store.get(SignInGrant, grant.id)
+            if (
+                now_kept is not None
+                and now_kept.value.turn >= grant.turn
+                and self._is_retry(now_kept.value, grant.turn)
+            ):
+                return 200, judgement.body  # another request of the client was faster: its refresh token is the same
             if now_kept is None or now_kept.value.turn >= grant.turn:  # another request used the token meanwhile
                 await self._reused(grant)
                 raise _invalid_grant()
             version = now_kept.version  # its data key was wrapped again
         return 200, judgement.body
+
+    def _is_retry(self, grant: SignInGrant, turn: int) -> bool:
+        """Return True if a client may have lost the answer with the refresh token number `turn`: nobody used that one, and it is new."""
+        grace = self._dependencies.settings.refresh_grace_s
+        return grant.turn == turn and grace > 0 and self._dependencies.clock.now() - grant.turned <= grace
 
     async def _by_itself(self, form: Mapping[str, str], resources: list[str], authorization: str) -> Answer:
         """Answer a client that acts for itself (RFC 6749 section 4.4): it is a principal of the policy."""

@@ -28,7 +28,14 @@ from toolgen.connectors.health import SystemHealth
 from toolgen.frontends.rest.openapi_document import openapi_json
 from toolgen.frontends.rest.tools import STATUS_OF_CODE
 from toolgen.gateway.metrics.metrics import Metrics
-from toolgen.gateway.metrics.prometheus import DETAILS, NotificationCounts, Snapshot, TelemetryCounts, rendered
+from toolgen.gateway.metrics.prometheus import (
+    DETAILS,
+    NotificationCounts,
+    Snapshot,
+    StreamCounts,
+    TelemetryCounts,
+    rendered,
+)
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Error, Failed, Refused, Success
 from toolgen.model.tool import Effect, NoBinding, Tool
@@ -279,7 +286,7 @@ def rendered_metrics(detail: Collection[str] = ()) -> str:
         audit=AuditCounts(entries={"intent": 1}),
         restarts={"task": 1},
         telemetry=TelemetryCounts(),
-        stream_lags={"siem": 0.0},
+        streams={"siem": StreamCounts()},
         notifications=NotificationCounts(),
     )
     return rendered(metrics, state, worker="1", detail=detail).decode()

@@ -152,6 +152,8 @@ BAD: dict[str, dict[str, str]] = {
     "ToolgenCheckpointsUndelivered": {f"toolgen_audit_undelivered_seconds{{{J}}}": "0+60x60"},
     "ToolgenIndexBehind": {f"toolgen_audit_index_filling_seconds{{{J}}}": "0+60x60"},
     "ToolgenIndexFaults": {f"toolgen_audit_index_faults{{{J}}}": "1x60"},
+    "ToolgenStreamBehind": {f'toolgen_audit_stream_lag_seconds{{{J},receiver="siem"}}': "0+60x60"},
+    "ToolgenStreamRefuses": {f'toolgen_audit_stream_set_aside_total{{{J},receiver="siem"}}': "0+1x60"},
     "ToolgenPolicyEditUnused": {f"toolgen_policy_edit_unused{{{J}}}": "1x60"},
     "ToolgenCertificateExpires": {f"toolgen_tls_certificate_end_seconds{{{J}}}": "1000000x60"},
     "ToolgenLoginsFail": {f'toolgen_http_responses_total{{{J},status="401"}}': "0+120x60"},
@@ -170,7 +172,7 @@ def _healthy() -> Iterator[tuple[str, str]]:
             continue
         counted = name.endswith(("_total", *_SUFFIXES))
         up = name in {"toolgen_ready", "toolgen_limits_counted"}
-        slow = name.endswith("_seconds_total") or "crowded" in name or "restarts" in name
+        slow = name.endswith("_seconds_total") or any(one in name for one in ("crowded", "restarts", "set_aside"))
         told = labels.replace('worker="1"', J)
         far = name == "toolgen_tls_certificate_end_seconds"  # time begins at 0 here
         yield (

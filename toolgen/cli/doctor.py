@@ -33,10 +33,10 @@ def command(as_json: bool, config_path: str) -> None:
     addresses are connected to, and all but one call is made in a separate gateway. Then it asks each database, with the source's own
     credentials, what its account may do, and prints the statements that create one which fits the policy. References to secrets that do not
     resolve here are listed, but are no failure, because secrets may exist only where the gateway runs. Also listed are tools that cannot be
-    called (without a server, a credential, or a value for a required argument), and webhooks that the policy does not open or with messages
-    that could not be delivered. For refresh tokens that a service rotates it prints the age of the newest, and for clients of `toolgen
-    install` whether they connected. The refused call is in the project's audit log. Exits 1 if a test failed or an account can do more than
-    the policy opens.
+    called (without a server, a credential, or a value for a required argument), webhooks that the policy does not open or with messages
+    that could not be delivered, and destinations of the audit log that lack entries. For refresh tokens that a service rotates it prints
+    the age of the newest, and for clients of `toolgen install` whether they connected. The refused call is in the project's audit log.
+    Exits 1 if a test failed or an account can do more than the policy opens.
     """
     gateway = Gateway.load(config_path)
     with no_warnings():
@@ -68,7 +68,7 @@ def _print(report: DoctorReport) -> None:
         click.echo(f"note: {len(report.uncallable)} reasons why tools cannot be called:")
     for reason in report.uncallable[:_SHOWN]:
         click.echo(f"  {_clean(reason)}")
-    for fault in report.webhooks:
+    for fault in (*report.webhooks, *report.streams):
         click.echo(f"note: {_clean(fault)}")
     for database in report.databases:
         _print_database(database)

@@ -52,12 +52,22 @@ class SyslogTarget(Struct, frozen=True, kw_only=True):
     host: str
     port: int
 
+    @property
+    def secrets(self) -> Mapping[str, SecretReference]:
+        """Return the references of its credentials: none."""
+        return MappingProxyType({})
+
 
 class HttpTarget(Struct, frozen=True, kw_only=True):
     """URL that lines of JSON are posted to, and headers, which may be secrets."""
 
     url: str
     headers: Mapping[str, SecretReference] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def secrets(self) -> Mapping[str, SecretReference]:
+        """Return the references of its credentials."""
+        return self.headers
 
 
 class OtlpTarget(HttpTarget, frozen=True, kw_only=True):
@@ -73,6 +83,11 @@ class StreamDestination(Struct, frozen=True, kw_only=True):
     name: str
     target: StreamTarget
     authorities: str = ""
+
+    @property
+    def secrets(self) -> Mapping[str, SecretReference]:
+        """Return the references of its credentials, by their names."""
+        return self.target.secrets
 
 
 class _StreamSettings(Struct, frozen=True, kw_only=True):

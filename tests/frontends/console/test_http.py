@@ -69,7 +69,10 @@ async def test_the_record_is_verified_once_a_day(tmp_path: Path) -> None:
     clock = FixedClock(1_000_000.0)
     (tmp_path / "audit").mkdir()
 
-    verification = Verification(tmp_path / "audit", clock)
+    async def note(faults: int) -> None:
+        raise AssertionError(faults)
+
+    verification = Verification(tmp_path / "audit", clock, note)
     assert verification.due(clock.now())
     assert verification.begin()
     assert not verification.due(clock.now())

@@ -160,7 +160,7 @@ class Console:
         self._settings = gateway.settings.console
         self._clock = clock
         self._sessions = SignInSessions(gateway.settings.state_dir / "console.db", clock, idle_s=self._settings.idle_s)
-        self._verification = Verification(gateway.settings.audit_dir, clock)
+        self._verification = Verification(gateway.settings.audit_dir, clock, gateway.callers.note_verification)
         self._context = ConsoleContext(
             gateway=gateway, records=records, verification=self._verification, clock=clock, began=clock.now()
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -14,12 +15,11 @@ from toolgen.core.background import cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, place_of
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["Verification", "Verified"]
+__all__ = ["NoteVerification", "Verification", "Verified"]
 
 _logger = logging.getLogger("toolgen.frontends.console")
+NoteVerification: TypeAlias = Callable[[int], Awaitable[None]]
+"""Function that records that a verification found so many faults."""
 
 
 class Verified(Struct, frozen=True, kw_only=True):
@@ -38,9 +38,9 @@ _LOOK_S = 60.0
 class Verification:
     """Verification of the log in a thread, on request. While it runs, `done` and `total` are the checked bytes and all bytes."""
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
+    def __init__(self, directory: Path, clock: Clock, note: NoteVerification) -> None:
         self._directory = directory
-        self._clock = clock
+        self._clock, self._note = clock, note
         self._task: asyncio.Task[None] | None = None
         self._stop = False
         self._tried = -_DAILY_S
@@ -116,6 +116,8 @@ class Verification:
             _logger.error("the log could not be verified: %s", place_of(error))  # noqa: TRY400 - its text may quote it
             fault = f"verifying it failed ({type(error).__name__})"
         self.last = Verified(report=report, fault=fault, began=began, took_s=self._clock.monotonic() - started)
+        if report is not None and not report.ok:
+            await self._note(len(report.faults))
 
     def _step(self, done: int, total: int) -> None:
         if self._stop:

@@ -24,6 +24,7 @@ from toolgen.gateway.audit.destinations.base import (
     OutgoingEntry,
     RefusedEntriesError,
 )
+from toolgen.gateway.metrics.prometheus import StreamCounts
 
 __all__ = ["EntryShipper", "as_recorded"]
 
@@ -68,6 +69,11 @@ class EntryShipper:
     def lag_s(self) -> float:
         """Return the age of the oldest entry that has not arrived, in seconds."""
         return 0.0 if self._oldest is None else max(0.0, self._clock.now() - self._oldest)
+
+    @property
+    def counts(self) -> StreamCounts:
+        """Return the numbers for the metrics."""
+        return StreamCounts(lag_s=self.lag_s, behind=self.entries_behind, set_aside=self.set_aside)
 
     @property
     def warning(self) -> str:

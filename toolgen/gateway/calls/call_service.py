@@ -169,6 +169,11 @@ class Callers:
         status = "refused" if code.endswith("_refused") else "ok"
         await self._note({"event": "session", "status": status, "code": code, "principal": principal, "client": client})
 
+    async def note_verification(self, faults: int) -> None:
+        """Record that a verification of the audit log found faults, so that destinations of the log hear of it."""
+        said = {"faults": faults}
+        await self._note({"event": "verification", "status": "error", "code": "record_broken", "arguments": said})
+
     def _bearing(self, principal: Principal, credential: str) -> Principal:
         """Return the caller with its token, if some source exchanges it; keys and tokens of the gateway itself are neither exchanged
         nor kept."""

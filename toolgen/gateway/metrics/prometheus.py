@@ -22,6 +22,7 @@ __all__ = [
     "NotificationCounts",
     "PolicyCounts",
     "Snapshot",
+    "StreamCounts",
     "TelemetryCounts",
     "families_of",
     "rendered",
@@ -35,6 +36,15 @@ _BREAKERS = ("closed", "half-open", "open")
 _NO_FUNCTIONS = FunctionCounts()
 _NO_AUDIT = AuditCounts()
 _NO_INDEX = IndexCounts()
+
+
+class StreamCounts(Struct, frozen=True, kw_only=True):
+    """Entries of the record for one destination: age of the oldest that has not arrived, their number, and how many were set aside because
+    the destination refuses them."""
+
+    lag_s: float = 0.0
+    behind: int = 0
+    set_aside: int = 0
 
 
 class TelemetryCounts:
@@ -95,7 +105,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     approvals: ApprovalCounts = _NO_APPROVALS
     notifications: NotificationCounts | None = None
     telemetry: TelemetryCounts | None = None
-    stream_lags: Mapping[str, float] = {}
+    streams: Mapping[str, StreamCounts] = {}
     audit: AuditCounts = _NO_AUDIT
     index: IndexCounts = _NO_INDEX
     policy: PolicyCounts = _NO_POLICY
@@ -127,7 +137,7 @@ def families_of(metrics: Metrics, state: Snapshot, detail: Collection[str] = ())
         *_of_functions(state.functions),
         *_of_the_process(metrics),
         *_of_telemetry(state.telemetry),
-        *_of_streams(state.stream_lags),
+        *_of_streams(state.streams),
         *_by_name(metrics, state, detail),
     )
 
@@ -251,12 +261,33 @@ def _of_telemetry(counts: TelemetryCounts | None) -> Iterator[Family]:
         yield Family(f"toolgen_telemetry_{name}_total", "counter", text, samples)
 
 
-def _of_streams(lags: Mapping[str, float]) -> Iterator[Family]:
-    """Delays of entries for receivers of the record; nothing without one."""
-    if lags:
-        text = "Age of the oldest entry that has not reached a receiver; reported by the worker that sends."
-        samples = [({"receiver": name}, lag) for name, lag in sorted(lags.items())]
-        yield Family("toolgen_audit_stream_lag_seconds", "gauge", text, samples)
+def _of_streams(streams: Mapping[str, StreamCounts]) -> Iterator[Family]:
+    """Yield metrics of entries for destinations of the record; nothing without one."""
+    if not streams:
+        return
+    found = sorted(streams.items())
+    for name, kind, text, values in (
+        (
+            "lag_seconds",
+            "gauge",
+            "Age of the oldest entry that has not reached a receiver; reported by the worker that sends.",
+            [one.lag_s for _, one in found],
+        ),
+        (
+            "lag_entries",
+            "gauge",
+            "Entries that have not reached a receiver; reported by the worker that sends.",
+            [one.behind for _, one in found],
+        ),
+        (
+            "set_aside_total",
+            "counter",
+            "Entries that a receiver refuses for what is in them, and that were set aside.",
+            [one.set_aside for _, one in found],
+        ),
+    ):
+        samples = [({"receiver": receiver}, value) for (receiver, _), value in zip(found, values, strict=True)]
+        yield Family(f"toolgen_audit_stream_{name}", kind, text, samples)
 
 
 def _of_the_record(audit: AuditCounts) -> Iterator[Family]:

@@ -111,6 +111,7 @@ class Status:
             self._events.recent_loss(),
             *passing,
             *self._log.warnings(),
+            *(shipper.warning for shipper in self._monitoring.shippers),
         )
         reasons = self.ready()
         return tuple(warning for warning in found if warning and warning not in reasons)
@@ -182,7 +183,7 @@ class Status:
             limit_waiting=self._shared.buckets.waiting,
             notifications=self._monitoring.notifications,
             telemetry=self._monitoring.telemetry_counts,
-            stream_lags={one.name: one.lag_s for one in self._monitoring.shippers},
+            streams={one.name: one.counts for one in self._monitoring.shippers},
             policy=self.reloader.counts(),
             approvals=await self._approvals(),
             ready=not self.ready(),

@@ -35,6 +35,7 @@ from toolgen.quality.doctor.identity_trials import IDENTITY_ATTEMPTS
 from toolgen.quality.doctor.network_trials import attempts_at_places
 from toolgen.quality.doctor.record_trials import attempts_at_the_record
 from toolgen.quality.doctor.scratch_gateway import Echo
+from toolgen.quality.doctor.streams import stream_faults
 from toolgen.quality.doctor.trial import Guard, RefusalCheck, Trial, tried
 from toolgen.quality.doctor.webhooks import webhook_faults
 
@@ -160,6 +161,8 @@ def _references(gateway: Gateway) -> Iterator[tuple[str, SecretReference]]:
             yield from _inside(f"notify.{name}.secret", secret)
         if webhook.authorities is not None:
             yield from _inside(f"notify.{name}.authorities", webhook.authorities)
+    for stream in gateway.settings.audit.streams:
+        yield from _inside(f"audit.stream.{stream.name}", stream.secrets)
     if gateway.settings.telemetry is not None:
         for name, header in gateway.settings.telemetry.headers:
             yield from _inside(f"telemetry.headers.{name}", header)
@@ -188,6 +191,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
         ReferenceReport, ...
     ] = ()  # not a fault of the project: secrets may exist only where the gateway runs
     webhooks: tuple[str, ...] = ()  # not a fault of a guard: missing notifications
+    streams: tuple[str, ...] = ()  # not a fault of a guard: entries that destinations of the record lack
     uncallable: tuple[str, ...] = ()  # not a fault of a guard: tools that cannot be called, by name and count
     rotated: tuple[Rotated, ...] = ()  # refresh tokens that replaced configured ones
 
@@ -205,6 +209,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
             "uncallable": list(self.uncallable),
             "rotated": [{"source": one.source, "host": one.host, "at": timestamp(one.at)} for one in self.rotated],
             "webhooks": list(self.webhooks),
+            "streams": list(self.streams),
         }
 
 
@@ -218,6 +223,7 @@ async def examine(gateway: Gateway) -> DoctorReport:
         uncallable=(*_uncallable(gateway), *await _function_faults(gateway)),
         rotated=rotated_tokens(gateway.settings.oauth_dir),
         webhooks=await webhook_faults(gateway.settings, gateway.policy),
+        streams=stream_faults(gateway.settings),
     )
 
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema
+
 from toolgen.audit.index.index import Sample
-from toolgen.audit.reports import ocsf_event, stats_of
+from toolgen.audit.reports import OCSF_VERSION, ocsf_entry, ocsf_event, stats_of
 
 
 def _sample(time: int, tool: str, principal: str, status: str = "ok", duration: float | None = 1.0) -> Sample:
@@ -43,3 +48,44 @@ def test_an_event_has_no_empty_fields_beside_its_own() -> None:
     }
 
     assert ocsf_event(call)["unmapped"] == {"stream": "gateway-1", "seq": 4, "rows": 0, "attempts": 2}
+
+
+CALL = {"call_id": "c1", "principal": "bot", "tool": "pets__get_pet"}
+OTHER = {"call_id": "c1", "principal": "bot", "tool": "x__y"}
+ENTRIES: list[dict[str, Any]] = [
+    {"event": "intent", **CALL, "arguments": {"petId": 1}},
+    {"event": "outcome", **CALL, "status": "ok", "duration_ms": 1.5},
+    {"event": "outcome", **OTHER, "status": "refused", "code": "forbidden"},
+    {"event": "outcome", **OTHER, "on_behalf_of": "ann", "status": "error"},
+    {"event": "refusal", "status": "refused", "code": "unauthenticated", "client": "192.0.2.7"},
+    {"event": "verification", "status": "error", "code": "record_broken", "arguments": {"faults": 1}},
+    {"event": "retention", "arguments": [1], "status": "ok"},
+]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Draft202012Validator:
+    """The published schema of API Activity."""
+    schema = OcsfJsonSchemaEmbedded(get_ocsf_schema(version=OCSF_VERSION))
+    return Draft202012Validator(schema.get_class_schema("api_activity"))
+
+
+@pytest.mark.parametrize("fields", ENTRIES, ids=lambda fields: str(fields["event"]))
+def test_an_entry_is_an_event_that_the_schema_of_ocsf_takes(
+    fields: dict[str, Any], judge: Draft202012Validator
+) -> None:
+    entry = {"stream": "gateway-1", "seq": 7, "time": "2026-01-01T00:00:00.000001Z", **fields, "hash": "0" * 64}
+    line = msgspec.json.encode(entry)
+    event = ocsf_entry(line, effects={"pets__get_pet": "read"}, version="1.0")
+    assert [error.message for error in judge.iter_errors(event)] == []
+    assert [*judge.iter_errors({**event, "severity_id": 77})]
+    assert (event["class_uid"], event["metadata"]["uid"]) == (6003, "gateway-1:7")
+    assert (event["metadata"]["event_code"], event["raw_data"].encode()) == (entry["event"], line)
+    activities = {"pets__get_pet": (2, "Read"), "x__y": (0, "Unknown"), "": (99, entry["event"].capitalize())}
+    assert (event["activity_id"], event["activity_name"]) == activities[entry.get("tool", "")]
+
+
+@pytest.mark.parametrize("line", [b"[]", b"{", b"{}", b'{"event":"x","seq":"y","stream":1}', b"1"])
+def test_a_line_that_is_no_entry_is_no_event(line: bytes) -> None:
+    with pytest.raises((ValueError, TypeError, LookupError)):
+        ocsf_entry(line, effects={})

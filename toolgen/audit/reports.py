@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from toolgen.audit.durations import SortedDurations, percentile
@@ -17,7 +18,7 @@ from toolgen.audit.index.index import Sample
 from toolgen.audit.index.row import micros
 from toolgen.core.json_codec import file_json
 
-__all__ = ["COLUMNS", "OCSF_VERSION", "Group", "Stats", "csv_line", "ocsf_event", "stats_of"]
+__all__ = ["COLUMNS", "OCSF_VERSION", "Group", "Stats", "csv_line", "ocsf_entry", "ocsf_event", "stats_of"]
 
 _MANY = 100
 
@@ -261,6 +262,28 @@ def ocsf_event(call: Mapping[str, Any], *, effect: str = "", version: str = "") 
     if isinstance(duration, int | float):
         event["duration"] = round(duration)
         event["end_time"] = begun + round(duration)
+    return event
+
+
+def ocsf_entry(line: bytes, *, effects: Mapping[str, str], version: str = "") -> dict[str, Any]:
+    """Return a recorded entry as an event of API Activity. `effects` are those of tools by name; `raw_data` is the entry as it stands in
+    the log, so that its hash can be verified. Raises `ValueError` and `TypeError` for a line that is no entry.
+
+    Entries about something other than a call have the kind of the entry as activity and as operation.
+    """
+    entry = msgspec.json.decode(line)
+    kind, about_call = str(entry["event"]), entry.get("event") in {"intent", "outcome"}
+    effect = effects.get(str(entry.get("tool", "")), "") if about_call else kind
+    event = ocsf_event(entry, effect=effect, version=version)
+    if not entry.get("tool"):
+        event["api"]["operation"] = kind
+    if not entry.get("status"):
+        event |= {"status_id": 0, "status": "Unknown"}
+    event["metadata"] |= {"uid": f"{entry['stream']}:{entry['seq']}", "event_code": kind}
+    if entry.get("call_id"):
+        event["metadata"]["correlation_uid"] = str(entry["call_id"])
+    event["unmapped"] = {"event": kind}
+    event["raw_data"] = line.decode("utf-8", "replace")
     return event
 
 

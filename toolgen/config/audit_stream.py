@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,6 +22,7 @@ __all__ = [
     "HttpTarget",
     "OtlpTarget",
     "StreamDestination",
+    "StreamFormat",
     "StreamTarget",
     "SyslogTarget",
     "read_streams",
@@ -35,6 +36,9 @@ _PORT = 6514
 _MAX_CA_SIZE = 4 * 1024 * 1024
 _KINDS = ("syslog", "http", "otlp")
 
+StreamFormat: TypeAlias = Literal["toolgen", "ocsf"]
+"""Form of entries: as they are recorded, or as events of OCSF."""
+
 
 class GivenStream(msgspec.Struct, forbid_unknown_fields=True):
     """A destination as it is written."""
@@ -44,6 +48,7 @@ class GivenStream(msgspec.Struct, forbid_unknown_fields=True):
     otlp: str = ""
     headers: dict[str, str] = {}
     ca: str = ""
+    format: StreamFormat = "toolgen"
 
 
 class SyslogTarget(Struct, frozen=True, kw_only=True):
@@ -83,6 +88,7 @@ class StreamDestination(Struct, frozen=True, kw_only=True):
     name: str
     target: StreamTarget
     authorities: str = ""
+    format: StreamFormat = "toolgen"
 
     @property
     def secrets(self) -> Mapping[str, SecretReference]:
@@ -137,6 +143,7 @@ def _destination(given: GivenStream, place: _StreamSettings, root: Path) -> Stre
         name=place.name,
         target=_target(kinds[0], given, place),
         authorities=_authorities(given.ca, root, place.where("ca") if given.ca else ""),
+        format=given.format,
     )
 
 

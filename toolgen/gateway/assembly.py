@@ -515,8 +515,9 @@ def _shippers(base: _Base) -> Sequence[EntryShipper]:
         return ()
     # Imported here, because most projects have no destination.
     from toolgen.gateway.audit.destinations.registry import make_destination  # noqa: PLC0415
-    from toolgen.gateway.audit.entry_shipper import EntryShipper  # noqa: PLC0415
+    from toolgen.gateway.audit.entry_shipper import EntryShipper, OcsfEncoder, as_recorded  # noqa: PLC0415
 
+    effects = {name: tool.effect.value for name, tool in base.manifest.tools.items()}
     return [
         EntryShipper(
             one.name,
@@ -525,6 +526,7 @@ def _shippers(base: _Base) -> Sequence[EntryShipper]:
             folder=settings.state_dir / "streams",
             clock=base.clock,
             background=base.background,
+            encode=OcsfEncoder(effects) if one.format == "ocsf" else as_recorded,
         )
         for one in settings.audit.streams
     ]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.audit.logs import PLAIN, add, opened
 from tests.authorities import Authority
-from tests.gateway.audit.sinks.base import HttpSink, Sink, made_entry, recorded
+from tests.gateway.audit.sinks.base import Entry, HttpSink, Sink, made_entry, recorded
 from tests.gateway.audit.sinks.http import LinesSink
 from tests.gateway.audit.sinks.otlp import CollectorSink
 from tests.gateway.audit.sinks.syslog import SyslogSink
@@ -30,7 +30,7 @@ from toolgen.gateway.audit.destinations import base
 from toolgen.gateway.audit.destinations.base import BusyError, OutgoingEntry, RefusedEntriesError, Rhythm
 from toolgen.gateway.audit.destinations.registry import make_destination
 from toolgen.gateway.audit.destinations.syslog import syslog_message
-from toolgen.gateway.audit.entry_shipper import EntryShipper
+from toolgen.gateway.audit.entry_shipper import EntryShipper, OcsfEncoder
 from toolgen.model.verdict import Allow, Deny, Verdict
 
 SINKS: list[Callable[[Path], Sink]] = [SyslogSink, LinesSink, CollectorSink]
@@ -232,6 +232,41 @@ async def test_a_destination_that_refuses_everything_has_nothing_set_aside(
         await trial.once()
         await shipper.stop()
     assert sink.received == recorded(trial.directory)
+
+
+async def test_entries_are_sent_as_events_of_ocsf_and_those_without_that_form_are_set_aside(
+    log: AuditLog, tmp_path: Path
+) -> None:
+    sent: list[Entry] = []
+
+    class Taking:
+        rhythm = SMALL
+
+        async def send(self, stream: str, entries: tuple[OutgoingEntry, ...]) -> None:
+            sent.extend(msgspec.json.decode(one.body) for one in entries)
+
+        async def close(self) -> None: ...
+
+    directory = tmp_path / "audit"
+    odd = {"seq": 1, "time": "no time", "event": "x", "stream": "gateway-2", "hash": "00", "prev": ""}
+    (directory / "gateway-2.jsonl").write_bytes(msgspec.json.encode(odd) + b"\n")
+    shipper = EntryShipper(
+        "sink",
+        Taking(),
+        directory=directory,
+        folder=tmp_path,
+        clock=SystemClock(),
+        background=Background(),
+        encode=OcsfEncoder({"pets__get_pet": "read"}),
+    )
+    await shipper.ship(SentEntries(directory, tmp_path / "sink.json"), forever=False)
+    assert [one["metadata"]["uid"] for one in sent] == [f"gateway-1:{seq}" for seq in range(1, 7)]
+    assert {(one["class_uid"], one["activity_name"]) for one in sent} == {(6003, "Read")}
+    assert [json.loads(one["raw_data"]) for one in sent] == recorded(directory)[:6]
+    assert (shipper.sent, shipper.set_aside, shipper.failed) == (7, 1, 0)
+    assert '"seq":1,"time":"no time"' in (tmp_path / "sink.refused.jsonl").read_text(encoding="utf-8")
+    destination, _ = read({"syslog": "tls://logs.example.com", "format": "ocsf"})
+    assert destination.format == "ocsf"
 
 
 async def test_the_pause_that_a_busy_receiver_asks_for_is_kept(

@@ -6,18 +6,22 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from toolgen.audit.entry_stream import EntryBatch, RecordedEntry, SentEntries, entries_behind
 from toolgen.audit.index.row import micros
+from toolgen.audit.reports import ocsf_entry
 from toolgen.core.background import Background
 from toolgen.core.clock import Clock
 from toolgen.core.descriptors import open_descriptor, sync
 from toolgen.core.errors import AuditError
 from toolgen.core.file_lock import lock
+from toolgen.core.json_codec import file_json
 from toolgen.gateway.audit.destinations.base import (
     BusyError,
     EntryDestination,
@@ -26,7 +30,7 @@ from toolgen.gateway.audit.destinations.base import (
 )
 from toolgen.gateway.metrics.prometheus import StreamCounts
 
-__all__ = ["EntryShipper", "as_recorded"]
+__all__ = ["EntryShipper", "OcsfEncoder", "as_recorded"]
 
 _logger = logging.getLogger(__name__)
 _MAX_PAUSE_S = 30.0
@@ -35,9 +39,25 @@ _CLOSING_S = 2.0
 _MAX_SUSPECTS = 8  # refused one by one without one that is taken between: the destination refuses everything
 
 
-def as_recorded(stream: str, entry: RecordedEntry) -> bytes:
+class Encode(Protocol):
+    """Function that returns an entry in the form in which it is sent. Raises `ValueError` and `TypeError` if it has none."""
+
+    def __call__(self, entry: RecordedEntry, /) -> bytes: ...
+
+
+def as_recorded(entry: RecordedEntry) -> bytes:
     """Return an entry as it stands in the log."""
     return entry.line
+
+
+class OcsfEncoder:
+    """Encoder of entries as events of OCSF. `effects` are those of tools by name."""
+
+    def __init__(self, effects: Mapping[str, str]) -> None:
+        self._effects, self._version = effects, version("toolgen")
+
+    def __call__(self, entry: RecordedEntry, /) -> bytes:
+        return file_json(ocsf_entry(entry.line, effects=self._effects, version=self._version))
 
 
 class EntryShipper:
@@ -52,7 +72,7 @@ class EntryShipper:
         folder: Path,
         clock: Clock,
         background: Background,
-        encode: Callable[[str, RecordedEntry], bytes] = as_recorded,
+        encode: Encode = as_recorded,
     ) -> None:
         self.name = name
         self._destination, self._encode = destination, encode
@@ -150,17 +170,30 @@ class EntryShipper:
 
     async def _deliver(self, batch: EntryBatch) -> None:
         """Send a batch. An entry that is refused while others of its batch are taken is set aside, so that it holds up no other."""
-        entries = await asyncio.to_thread(
-            lambda: tuple(OutgoingEntry(entry=one, body=self._encode(batch.stream, one)) for one in batch.entries)
-        )
+        entries, aside = await asyncio.to_thread(self._encoded, batch)
         suspects: list[OutgoingEntry] = []
-        await self._parts(batch.stream, entries, suspects)
-        if len(suspects) == len(entries):
-            raise OSError("it refuses every entry")
-        if suspects:
-            await asyncio.to_thread(self._put_aside, batch.stream, suspects)
-            self.set_aside += len(suspects)
-            _logger.error("%s refused %d entries, which were set aside", self.name, len(suspects))
+        if entries:
+            await self._parts(batch.stream, entries, suspects)
+            if len(suspects) == len(entries):
+                raise OSError("it refuses every entry")
+        aside += suspects
+        if aside:
+            await asyncio.to_thread(self._put_aside, batch.stream, aside)
+            self.set_aside += len(aside)
+            _logger.error(
+                "%d entries for %s were set aside: they are refused, or have no form for it", len(aside), self.name
+            )
+
+    def _encoded(self, batch: EntryBatch) -> tuple[tuple[OutgoingEntry, ...], list[OutgoingEntry]]:
+        """Return the entries of a batch in the form in which they are sent, and those that have none."""
+        found: list[OutgoingEntry] = []
+        aside: list[OutgoingEntry] = []
+        for one in batch.entries:
+            try:
+                found.append(OutgoingEntry(entry=one, body=self._encode(one)))
+            except (ValueError, TypeError, LookupError, RecursionError):
+                aside.append(OutgoingEntry(entry=one, body=b""))
+        return tuple(found), aside
 
     async def _parts(self, stream: str, entries: tuple[OutgoingEntry, ...], suspects: list[OutgoingEntry]) -> bool:
         """Send entries in order, in halves if they are refused; a single one that is refused is added to `suspects`. Returns True if any

@@ -69,13 +69,19 @@ class Authority:
         )
 
     def issue(
-        self, name: str, *, usage: x509.ObjectIdentifier = SERVER, days: int = 30, password: bytes = b""
+        self,
+        name: str,
+        *,
+        usage: x509.ObjectIdentifier = SERVER,
+        days: int = 30,
+        password: bytes = b"",
+        hosts: tuple[str, ...] = (),
     ) -> tuple[Path, Path]:
-        """A certificate for localhost and its key, as `NAME.crt` and `NAME.key`."""
+        """A certificate for localhost and these hosts, and its key, as `NAME.crt` and `NAME.key`."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-        names = x509.SubjectAlternativeName([here, x509.DNSName("localhost")])
+        names = x509.SubjectAlternativeName([here, x509.DNSName("localhost"), *map(x509.DNSName, hosts)])
         signed = (
             self._builder(subject, key, days=days)
             .add_extension(names, critical=False)

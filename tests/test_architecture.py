@@ -151,8 +151,8 @@ SENDING = (
     "toolgen.connectors.functions.threads",
     "toolgen.connectors.resilience",
 )
-# Secrets may be named anywhere; they are resolved by executors alone, from Vault by HTTP.
-OPEN_MODULES = {"toolgen.connectors.secrets"}
+# Secrets may be named anywhere; they are resolved by executors alone, from Vault by HTTP. Commands fetch descriptions, and send no calls.
+OPEN_MODULES = {"toolgen.connectors.secrets", "toolgen.connectors.remote"}
 # Names in open modules that ask the network.
 CLOSED_NAMES = {"toolgen.connectors.resolver.system_resolver"}
 # `toolgen verify` reads back what the pure `bind` and `choose_fields` write, `toolgen doctor` takes away

@@ -54,6 +54,7 @@ __all__ = ["build_project"]
 if TYPE_CHECKING:
     from toolgen.cli.build_summary import ServerListing
     from toolgen.cli.pins import Refresher
+    from toolgen.connectors.executor import Permit
     from toolgen.generator.build import Built
 
 
@@ -278,6 +279,15 @@ def _built_tools_in(target: Path) -> dict[str, BuiltTool]:
         return {}
 
 
+def _permit(job: _Job) -> Permit | None:
+    """Return the route of what is fetched: through the proxy of the project's policy, if it has one. Raises `PolicyError`."""
+    from toolgen.gateway.policies.permits import operator_permit  # noqa: PLC0415 - only where something is remote
+    from toolgen.policy.document.egress_rules import egress_of  # noqa: PLC0415 - as above
+
+    egress = None if job.policies is None else egress_of(job.policies)
+    return None if egress is None or egress.proxy is None else operator_permit(egress)
+
+
 def _built(
     job: _Job, accept: bool, began: Callable[[str], None], stack: ExitStack, rename: bool = False
 ) -> tuple[Summary, tuple[DescriptionError, ...]]:
@@ -288,7 +298,7 @@ def _built(
         from toolgen.cli.pins import Refresher, accepted  # noqa: PLC0415 - as above, and only where something is remote
 
         staging = stack.enter_context(TemporaryDirectory(prefix="toolgen-"))
-        refresher = Refresher(sources, Path(staging), began)
+        refresher = Refresher(sources, Path(staging), began, _permit(job))
         sources = refresher.refresh(sources)
         accepted(refresher.drifts, accept)
     options = build_options(sources, job.overrides, job.formats) | ({"partial": True} if job.partial else {})

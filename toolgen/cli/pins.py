@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolgen.cli.build_summary import AS_PINNED, NOT_ASKED, PINNED_NOW, UNLISTED, ServerListing, changed_since
 from toolgen.cli.diff import print_difference
 from toolgen.cli.text_difference import text_difference
+from toolgen.connectors.executor import Permit
 from toolgen.connectors.pins import LOCK, Pin, stage
 from toolgen.connectors.references import is_below
 from toolgen.connectors.registry import CONNECTORS
@@ -46,13 +47,16 @@ class Drift(Struct, frozen=True, kw_only=True):
 class Refresher:
     """Fetches the remote parts of the sources of one build into `staging`; `staged` is True if there is something new.
 
-    `unlisted` are MCP servers that did not list their tools and have no pin: they have no tools in this build, and get no pin from it.
+    `permit` decides about the connections, and through which proxy they go. `unlisted` are MCP servers that did not list their tools and
+    have no pin: they have no tools in this build, and get no pin from it.
     """
 
-    def __init__(self, sources: Sources, staging: Path, began: Callable[[str], None]) -> None:
-        self._staging = staging
+    def __init__(
+        self, sources: Sources, staging: Path, began: Callable[[str], None], permit: Permit | None = None
+    ) -> None:
+        self._staging, self._permit = staging, permit
         self._began = began
-        self._fetchers = {name: Fetcher(source.config.refs) for name, source in sources.items()}
+        self._fetchers = {name: Fetcher(source.config.refs, permit=permit) for name, source in sources.items()}
         self._missed: set[tuple[str, str]] = set()
         self._copied: set[str] = set()
         self.staged: set[str] = set()
@@ -130,7 +134,7 @@ class Refresher:
         if not is_remote(config):
             return config, []
         try:
-            fetched = CONNECTORS[config.kind].fetch(source)
+            fetched = CONNECTORS[config.kind].fetch(source, self._permit)
         except DescriptionError as error:
             if config.pin is not None and config.pin.url == config.location:
                 self._use_copy(error)

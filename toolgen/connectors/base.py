@@ -184,13 +184,13 @@ class Connector(ABC):
         """Return the location as it is on every machine: a URL, or the name of a file without its folder."""
         return config.location if is_remote(config) else Path(config.location).name
 
-    def fetch(self, source: SourceSettings) -> Fetched:
-        """Fetch the description of a remote source. Raises `DescriptionError`."""
+    def fetch(self, source: SourceSettings, permit: Permit | None = None) -> Fetched:
+        """Fetch the description of a remote source, over connections that `permit` decides about. Raises `DescriptionError`."""
         from toolgen.connectors.remote import fetch  # noqa: PLC0415 - brings an HTTP client, which only a remote description needs
 
-        return fetch(source.config, headers=self.description_headers(source))
+        return fetch(source.config, headers=self.description_headers(source, permit), permit=permit)
 
-    def description_headers(self, source: SourceSettings) -> Mapping[str, str]:
+    def description_headers(self, source: SourceSettings, permit: Permit | None = None) -> Mapping[str, str]:
         """Return the headers that a description is asked for with. Raises `SecretError`."""
         return {}
 

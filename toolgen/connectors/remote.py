@@ -1,4 +1,4 @@
-"""Fetching what a source's URL leads to, within bounds: no proxy, no other origin, no compression, a size and a time."""
+"""Fetching what a source's URL leads to, within bounds: no proxy but the policy's, no other origin, no compression, a size and a time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 from msgspec import Struct
 
+from toolgen.connectors.executor import Permit
+from toolgen.connectors.http.outbound.blocking import blocking_client, failure_of
 from toolgen.connectors.references import UnsafeUrlError, canonical, is_below, joined
 from toolgen.connectors.source import Fetched, SourceConfig
 from toolgen.connectors.syntax import MAX_DOCUMENT_SIZE
 from toolgen.core.clock import Clock, SystemClock
-from toolgen.core.errors import DescriptionError, connection_failure
+from toolgen.core.errors import DescriptionError
 from toolgen.core.json_codec import indented_json
 
 __all__ = ["Fetcher", "fetch"]
@@ -38,8 +40,8 @@ _STATUS_ADVICE = {401: _LOGIN, 403: _LOGIN, 404: _WRONG_PLACE, 405: _WRONG_PLACE
 class Fetcher:
     """Fetches the documents that one description refers to: bounded altogether, and never from where it may not have them."""
 
-    def __init__(self, allowed: tuple[str, ...], clock: Clock | None = None) -> None:
-        self._allowed = allowed
+    def __init__(self, allowed: tuple[str, ...], clock: Clock | None = None, *, permit: Permit | None = None) -> None:
+        self._allowed, self._permit = allowed, permit
         self._clock = clock or SystemClock()
         self._until = self._clock.monotonic() + _SECONDS
         self._left = MAX_DOCUMENT_SIZE
@@ -52,7 +54,7 @@ class Fetcher:
             raise DescriptionError(f"is one document too many (more than {_MAX_REFERENCES})", where=url)
         if not is_below(url, self._allowed):
             raise DescriptionError("is not listed under `refs:` of its source", where=url)
-        bounds = _Bounds(until=self._until, largest=self._left, clock=self._clock)
+        bounds = _Bounds(until=self._until, largest=self._left, clock=self._clock, permit=self._permit)
         found, data = _get(url, bounds, self._followed)
         self._left -= len(data)
         kind = "json" if _is_json(data) else "yaml"
@@ -77,20 +79,26 @@ class _Bounds(Struct, frozen=True, kw_only=True):
     until: float
     largest: int
     clock: Clock
+    permit: Permit | None
 
 
 def fetch(
-    config: SourceConfig, clock: Clock | None = None, *, headers: Mapping[str, str] = MappingProxyType({})
+    config: SourceConfig,
+    clock: Clock | None = None,
+    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    permit: Permit | None = None,
 ) -> Fetched:
     """Asks `config.location`: for the document of an OpenAPI source, for the introspection of a GraphQL one, with these `headers`.
+    `permit` decides about every connection, and through which proxy it goes.
 
     Raises `DescriptionError` for whatever keeps it from being fetched whole, and for a redirect to another origin.
     """
     if config.kind == "graphql":
-        ask = partial(_introspection, config.location, headers)
+        ask = partial(_introspection, config.location, headers, permit)
         return _in_time(ask, config.location.partition("?")[0], _SECONDS)
     clock = clock or SystemClock()
-    bounds = _Bounds(until=clock.monotonic() + _SECONDS, largest=MAX_DOCUMENT_SIZE, clock=clock)
+    bounds = _Bounds(until=clock.monotonic() + _SECONDS, largest=MAX_DOCUMENT_SIZE, clock=clock, permit=permit)
     _, data = _get(config.location, bounds, _followed)
     return Fetched(filename="openapi.json" if _is_json(data) else "openapi.yaml", data=data)
 
@@ -99,11 +107,11 @@ def _is_json(data: bytes) -> bool:
     return data.removeprefix(b"\xef\xbb\xbf")[:512].lstrip()[:1] in {b"{", b"["}
 
 
-def _introspection(url: str, headers: Mapping[str, str]) -> Fetched:
+def _introspection(url: str, headers: Mapping[str, str], permit: Permit | None) -> Fetched:
     """Indented, and in an order of its own, so that two answers that say the same are the same and a reviewer can compare two copies."""
     from toolgen.connectors.graphql.introspection import introspect  # noqa: PLC0415 - costs what an OpenAPI source has no use for
 
-    answer: Mapping[str, Any] = introspect(url, largest=MAX_DOCUMENT_SIZE, headers=headers)
+    answer: Mapping[str, Any] = introspect(url, largest=MAX_DOCUMENT_SIZE, headers=headers, permit=permit)
     schema = answer.get("__schema")
     if isinstance(schema, dict):
         for key in ("types", "directives"):
@@ -146,10 +154,7 @@ def _asked(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) 
     where = url.partition("?")[0]
     headers = {"Accept": "application/json, application/yaml, text/yaml, */*;q=0.5", "Accept-Encoding": "identity"}
     try:
-        tls = ssl.create_default_context()
-        with httpx.Client(
-            verify=tls, trust_env=False, follow_redirects=False, timeout=_STEP, headers=headers
-        ) as client:
+        with blocking_client(bounds.permit, _STEP, headers) as client:
             for _ in range(_MAX_REDIRECTS + 1):
                 with client.stream("GET", url) as response:
                     if response.has_redirect_location:
@@ -157,7 +162,7 @@ def _asked(url: str, bounds: _Bounds, followed: Callable[[str, str, str], str]) 
                         continue
                     return url, _body(response, where, bounds)
     except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
-        reason, suggestion = connection_failure(error)
+        reason, suggestion = failure_of(error)
         raise DescriptionError(f"cannot be fetched: {reason}", where=where, suggestion=suggestion) from error
     raise DescriptionError(f"redirects more than {_MAX_REDIRECTS} times", where=where, suggestion=_SAVE)
 

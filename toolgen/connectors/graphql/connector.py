@@ -9,7 +9,7 @@ from typing import Any
 
 from toolgen.connectors.base import Connector, ExecutorContext
 from toolgen.connectors.document_guard import DocumentGuard, DocumentRules
-from toolgen.connectors.executor import Executor
+from toolgen.connectors.executor import Executor, Permit
 from toolgen.connectors.graphql.options import DEFAULT_MAX_PAGE, GraphKeys, GraphOptions, graph_options
 from toolgen.connectors.locations import file_or_url, last_step
 from toolgen.connectors.original import Original
@@ -48,11 +48,11 @@ class GraphQLConnector(Connector):
         """Return a file below `root`, or the http(s) URL of an endpoint."""
         return file_or_url(self.kind, given, root, where)
 
-    def description_headers(self, source: SourceSettings) -> Mapping[str, str]:
+    def description_headers(self, source: SourceSettings, permit: Permit | None = None) -> Mapping[str, str]:
         """Return the headers with the source's credentials, because an endpoint requires them for introspection too."""
         from toolgen.connectors.http.source_executor import headers_of  # noqa: PLC0415 - a tenth of a second, for an endpoint alone
 
-        return headers_of(source)
+        return headers_of(source, permit)
 
     def recognize(self, spec: str, head: Callable[[], bytes]) -> str:
         """Return `spec` if it is a URL that ends with /graphql, a schema, or the answer to an introspection query; else ""."""

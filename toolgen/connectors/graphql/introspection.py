@@ -14,8 +14,10 @@ import msgspec
 from graphql import get_introspection_query
 from msgspec import Struct
 
+from toolgen.connectors.executor import Permit
 from toolgen.connectors.graphql.prose import prose
-from toolgen.core.errors import DescriptionError, connection_failure
+from toolgen.connectors.http.outbound.blocking import blocking_client, failure_of
+from toolgen.core.errors import DescriptionError
 
 __all__ = ["introspect"]
 
@@ -55,17 +57,18 @@ class _Answer(Struct, frozen=True, kw_only=True):
         )
 
 
-def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADERS) -> Mapping[str, Any]:
+def introspect(
+    url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADERS, permit: Permit | None = None
+) -> Mapping[str, Any]:
     """Return the `{"__schema": …}` of an endpoint. `headers` contain credentials and are never repeated in messages.
 
     Newer parts of introspection (`isOneOf`, deprecated inputs; GraphQL September 2025) are requested first. If the endpoint does not know
-    them, the query is repeated without them. No proxy, no redirect, no compression. Raises `DescriptionError`.
+    them, the query is repeated without them. No redirect, no compression, and no proxy but that of `permit`. Raises `DescriptionError`.
     """
     where = url.partition("?")[0]
     modern = get_introspection_query(specified_by_url=True, input_value_deprecation=True, one_of=True)
     try:
-        tls = ssl.create_default_context()
-        with httpx.Client(verify=tls, trust_env=False, follow_redirects=False, timeout=_SECONDS) as client:
+        with blocking_client(permit, _SECONDS) as client:
             for question in (modern, get_introspection_query()):
                 answer = _asked(client, url, question, headers, largest)
                 if not answer.errors:
@@ -74,7 +77,7 @@ def introspect(url: str, *, largest: int, headers: Mapping[str, str] = _NO_HEADE
         message = f"answers with more than {largest // 2**20} MiB, for longer than {_WHOLE:.0f} seconds, or with a compressed body"
         raise DescriptionError(message, where=where) from None
     except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
-        reason, suggestion = connection_failure(error)
+        reason, suggestion = failure_of(error)
         raise DescriptionError(
             f"cannot be queried: {reason}", where=where, suggestion=f"{suggestion}, or {_SAVE}"
         ) from None

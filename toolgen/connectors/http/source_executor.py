@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from toolgen.connectors.base import ExecutorContext
-from toolgen.connectors.executor import Executor
+from toolgen.connectors.executor import Executor, Permit
 from toolgen.connectors.http.credentials import SourceCredentials
 from toolgen.connectors.http.executor import HttpExecutor, Reader, pieces_of
 from toolgen.connectors.http.request_builder import HttpRequest, repeatable
@@ -56,10 +56,10 @@ def resilient(inner: Executor, source: SourceSettings) -> Executor:
     )
 
 
-def headers_of(source: SourceSettings) -> Mapping[str, str]:
+def headers_of(source: SourceSettings, permit: Permit | None = None) -> Mapping[str, str]:
     """Return the headers that show a source's credentials to its endpoint. Raises `SecretError`."""
     schemes, auth = with_headers(SCHEMES, source.auth)
-    credentials = SourceCredentials(schemes=schemes, auth=auth, secrets=SecretResolver())
+    credentials = SourceCredentials(schemes=schemes, auth=auth, secrets=SecretResolver(permit=permit))
     asked = HttpRequest(method="POST", url=source.config.location, headers=(), body=None)
     signed = asyncio.run(credentials.sign(asked, credentials.choose((tuple(sorted(auth)),) if auth else ())))
     return dict(signed.request.headers)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolgen.connectors.base import Connector, ExecutorContext
-from toolgen.connectors.executor import Executor
+from toolgen.connectors.executor import Executor, Permit
 from toolgen.connectors.locations import check_remote, last_step
 from toolgen.connectors.mcp.registry_reference import RegistryReference
 from toolgen.connectors.mcp.settings import SourceMcpKeys, read_server
@@ -60,15 +60,15 @@ class McpConnector(Connector):
         check_remote(self.kind, given, where)
         return given
 
-    def fetch(self, source: SourceSettings) -> Fetched:
+    def fetch(self, source: SourceSettings, permit: Permit | None = None) -> Fetched:
         """Ask a server for its tools."""
         from toolgen.connectors.mcp.source_client import listing_of  # noqa: PLC0415 - if there is such a source
 
         if isinstance(source.config.options, RegistryReference):
             from toolgen.connectors.mcp.registered_source import fetched_listing  # noqa: PLC0415 - as above
 
-            return Fetched(filename=_LISTING, data=fetched_listing(source, source.config.options))
-        return Fetched(filename=_LISTING, data=write_listing(listing_of(source)))
+            return Fetched(filename=_LISTING, data=fetched_listing(source, source.config.options, permit))
+        return Fetched(filename=_LISTING, data=write_listing(listing_of(source, permit)))
 
     def resolved(self, config: SourceConfig) -> SourceConfig:
         """Return a source of a registry with the command or URL that is pinned."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from toolgen.connectors.executor import Permit
 from toolgen.connectors.mcp.registry import registered_server
 from toolgen.connectors.mcp.registry_reference import RegistryReference
 from toolgen.connectors.mcp.source_client import listing_of
@@ -15,16 +16,16 @@ from toolgen.model.mcp import RegisteredServer, ServerTools, read_listing, write
 __all__ = ["fetched_listing", "with_pinned"]
 
 
-def fetched_listing(source: SourceSettings, reference: RegistryReference) -> bytes:
+def fetched_listing(source: SourceSettings, reference: RegistryReference, permit: Permit | None = None) -> bytes:
     """Return the listing of a server, with where the registry says that it is, in the pinned form.
 
     A server that the registry gives another package or URL than was accepted is not started and not asked: the listing has what the
     registry says now, and the tools that were accepted, until a person takes the change. Raises `DescriptionError`.
     """
-    found, pinned = registered_server(source, reference), _pinned_listing(source.config)
+    found, pinned = registered_server(source, reference, permit), _pinned_listing(source.config)
     if pinned is not None and pinned.registered is not None and pinned.registered != found:
         return write_listing(replace(pinned, registered=found))
-    listing = listing_of(replace(source, config=_with(source.config, found)))
+    listing = listing_of(replace(source, config=_with(source.config, found)), permit)
     return write_listing(replace(listing, registered=found))
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
+from toolgen.connectors.executor import Permit
 from toolgen.connectors.locations import check_remote
 from toolgen.connectors.mcp.registry_reference import RegistryReference
 from toolgen.connectors.remote import fetch
@@ -44,10 +45,12 @@ _MAX_VALUE_LENGTH: Final = 1000
 _MAX_SHOWN_LENGTH: Final = 60
 
 
-def registered_server(source: SourceSettings, reference: RegistryReference) -> RegisteredServer:
+def registered_server(
+    source: SourceSettings, reference: RegistryReference, permit: Permit | None = None
+) -> RegisteredServer:
     """Return the server of an entry. Raises `DescriptionError` if there is none, and for one that cannot be bridged."""
     where = f"sources.{source.config.name}.mcp.registry"
-    data = _entry(source.config, reference, where)
+    data = _entry(source.config, reference, where, permit)
     try:
         whole = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -64,12 +67,12 @@ def registered_server(source: SourceSettings, reference: RegistryReference) -> R
         raise DescriptionError(f"the registry's entry has no digest: {error}", where=where) from error
 
 
-def _entry(config: SourceConfig, reference: RegistryReference, where: str) -> bytes:
+def _entry(config: SourceConfig, reference: RegistryReference, where: str, permit: Permit | None) -> bytes:
     """The bytes of an entry: of the registry's answer, or of a file."""
     base = reference.registry
     if base.startswith(("http://", "https://")):
         url = f"{base.rstrip('/')}/v0.1/servers/{quote(reference.name, safe='')}/versions/{quote(reference.version, safe='')}"
-        return fetch(replace(config, location=url, options=None, pin=None)).data
+        return fetch(replace(config, location=url, options=None, pin=None), permit=permit).data
     place = Path(config.root) / base
     path = place / reference.name / reference.version / "server.json" if place.is_dir() else place
     try:

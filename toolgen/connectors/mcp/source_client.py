@@ -34,14 +34,14 @@ def command_spec(source: SourceSettings) -> CommandSpec:
     )
 
 
-def listing_of(source: SourceSettings) -> ServerTools:
-    """Return the current tools of a server. The operator asks, so no policy applies.
+def listing_of(source: SourceSettings, permit: Permit | None = None) -> ServerTools:
+    """Return the current tools of a server. The operator asks: without `permit` every connection is allowed, and direct.
 
     Raises `DescriptionError`.
     """
 
     async def ask() -> ServerTools | Failed:
-        executor = make_client(source, SecretResolver(), _allowed)
+        executor = make_client(source, SecretResolver(permit=permit), permit or _allowed)
         try:
             return await executor.listing()
         finally:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from toolgen.connectors.executor import Destination
+from toolgen.connectors.executor import Destination, Permit
 from toolgen.model.verdict import Allow, Verdict
 from toolgen.policy.access import strictest
 from toolgen.policy.egress import Egress, destination_of
 
-__all__ = ["destination", "permitted"]
+__all__ = ["destination", "operator_permit", "permitted"]
 
 
 def destination(policies: Sequence[Egress], url: str, source: str) -> Verdict:
@@ -25,6 +25,18 @@ def permitted(policies: Sequence[Egress], destination: Destination, source: str 
     if isinstance(verdict, Allow) and verdict.proxy is None:
         return next((one for one in verdicts if isinstance(one, Allow) and one.proxy is not None), verdict)
     return verdict
+
+
+def operator_permit(egress: Egress) -> Permit:
+    """Return the permit of commands that fetch what toolgen.yaml names. The operator chose the places, so the policy closes none of them;
+    connections go through its proxy."""
+
+    def permit(to: Destination) -> Verdict:
+        if to.service in {"database", "proxy"}:
+            return _opened(egress, to, "")
+        return egress.routed(Allow(rule="build"), to.host, to.port, to.address, proxied=to.proxied)
+
+    return permit
 
 
 def _opened(egress: Egress, to: Destination, source: str) -> Verdict:

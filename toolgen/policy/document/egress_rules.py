@@ -8,12 +8,13 @@ from types import MappingProxyType
 
 from toolgen.core.errors import PolicyError
 from toolgen.core.files import read_file
-from toolgen.core.yaml_file import YamlDocument
+from toolgen.core.yaml_file import YamlDocument, decode
 from toolgen.model.egress_proxy import EgressProxy
+from toolgen.policy.document.policy_files import DocumentCache, read_files
 from toolgen.policy.document.schema import EgressShape
 from toolgen.policy.egress import Egress, Place, parse_allowed
 
-__all__ = ["read_egress"]
+__all__ = ["egress_of", "read_egress"]
 
 # A password has to be a reference that is resolved without a connection, because a connection would need the proxy.
 _PROXY = re.compile(
@@ -32,6 +33,18 @@ def read_egress(document: YamlDocument, given: EgressShape, directory: Path) -> 
         ),
         same_origin=given.redirects == "same-origin",
         proxy=_proxy(document, given, directory),
+    )
+
+
+def egress_of(directory: Path) -> Egress:
+    """Return the section of the policy of a directory; nothing else of the policy is read, because it may be about tools that are not built
+    yet. Without a policy, the default. Raises `PolicyError`."""
+    files = read_files(directory) if directory.is_dir() else None
+    found = [] if files is None else [one for one in DocumentCache().documents(files) if "egress" in (one.data or {})]
+    if len(found) > 1:
+        raise PolicyError("egress: is defined in two files", where=found[1].where("egress"))
+    return (
+        read_egress(found[0], decode(found[0], ("egress",), EgressShape, PolicyError), directory) if found else Egress()
     )
 
 

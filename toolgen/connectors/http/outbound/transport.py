@@ -28,7 +28,7 @@ from toolgen.core.errors import connection_failure
 from toolgen.model.egress_proxy import EgressProxy, ProxyRoute
 from toolgen.model.verdict import Allow
 
-__all__ = ["exchange"]
+__all__ = ["RoutedTransport", "exchange"]
 
 
 # At DEBUG httpcore logs the headers of answers, in which a server may repeat secrets that were sent to it.
@@ -46,7 +46,7 @@ async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
         async with (
             asyncio.timeout(via.total_s),
             httpx.AsyncClient(
-                transport=_Transport(_trusting(via, asked.url)),
+                transport=RoutedTransport.of(via, asked.url),
                 trust_env=False,
                 follow_redirects=False,
                 timeout=_STEP_S,
@@ -107,13 +107,18 @@ async def _body(response: httpx.Response) -> bytes:
     return b"".join(parts)
 
 
-class _Transport(httpx.AsyncBaseTransport):
+class RoutedTransport(httpx.AsyncBaseTransport):
     """Transport of httpx over a pool that connects only where the policy permits; TLS still checks the certificate by the name in
     the URL."""
 
     def __init__(self, via: Via) -> None:
         context = context_of(via.tls)
         self._pool = httpcore.AsyncConnectionPool(ssl_context=context, network_backend=_Network(via), max_connections=1)
+
+    @classmethod
+    def of(cls, via: Via, url: str) -> RoutedTransport:
+        """Return the transport to a URL, which trusts the authorities of the proxy that leads there as well. Raises `OutboundError`."""
+        return cls(_trusting(via, url))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url

@@ -118,6 +118,11 @@ _COMMANDS = (
         "toolgen.cli.serve",
         "Serve the project's tools over MCP (/mcp) and REST (/v1).",
     ),
+    LazyCommand(
+        "sign-ins",
+        "toolgen.cli.sign_ins",
+        "List and revoke the sign-ins of people and clients through the gateway, and remove clients.",
+    ),
     LazyCommand("sql", "toolgen.cli.sql", "Check statements with the SQL guard."),
     LazyCommand(
         "tools",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from toolgen.config.settings import Settings
 from toolgen.gateway.accounts.accounts import Accounts
@@ -26,6 +26,9 @@ from toolgen.model.manifest import Manifest
 from toolgen.model.result import Envelope
 from toolgen.model.schema import JsonObject
 from toolgen.policy.document.policy import Policy
+
+if TYPE_CHECKING:
+    from toolgen.gateway.sign_in.server import SignInServer
 
 __all__ = ["Administration", "AgentGateway", "Facade", "Project"]
 
@@ -111,6 +114,10 @@ class Administration(Facade, Project, Protocol):
 
     async def preview(self, name: str, arguments: JsonObject, *, principal: Principal | str) -> Envelope:
         """Return the request that a call would send, with secrets masked. Sends, counts and records nothing."""
+
+    @property
+    def sign_in(self) -> SignInServer | None:
+        """Return the authorization server; None if people do not sign in through the gateway."""
 
     @property
     def pausing(self) -> PauseControl:

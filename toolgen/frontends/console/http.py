@@ -228,6 +228,7 @@ class Visit(Struct, frozen=True, kw_only=True):
             warnings=self.warnings,
             broken=self.context.verification.broken if self.person.viewer else "",
             now=self.now,
+            sign_ins_open=self.gateway.sign_in is not None,
             **values,
         )
 

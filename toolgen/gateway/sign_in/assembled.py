@@ -20,6 +20,7 @@ from toolgen.gateway.sign_in.records import SignInGrant
 from toolgen.gateway.sign_in.resources import Resources
 from toolgen.gateway.sign_in.server import PATHS, SignInServer
 from toolgen.gateway.sign_in.sign_in_log import SignInLog
+from toolgen.gateway.sign_in.sign_ins import SignIns
 from toolgen.gateway.sign_in.signing_keys import SigningKeys
 from toolgen.gateway.sign_in.token_endpoint import TokenEndpoint, TokenEndpointDependencies
 from toolgen.gateway.state.shared_state import sign_in_rows
@@ -85,6 +86,7 @@ def make_sign_in(
         endpoint=TokenEndpoint(parts),
         log=log,
         store=store,
+        sign_ins=SignIns(store, clients, log, clock.now),
     )
 
 

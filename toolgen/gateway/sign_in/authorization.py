@@ -28,7 +28,7 @@ from toolgen.gateway.sign_in.sign_in_log import SignInLog
 from toolgen.model.redirect_uris import redirect_fits, redirect_host
 from toolgen.state.sign_in import SignInStore
 
-__all__ = ["Authorization", "ClientRequest", "use_code"]
+__all__ = ["Authorization", "ClientRequest", "consent_key", "use_code"]
 
 _ATTEMPT_S = 600.0
 _CODE_S = 60.0
@@ -187,7 +187,10 @@ class Authorization:
             resource=attempt.resource,
         )
         if remember and _is_remembered(attempt):
-            consent, key = RememberedConsent(client=client.id, at=self._clock.now()), _consent_key(question)
+            consent = RememberedConsent(
+                client=client.id, at=self._clock.now(), redirect=attempt.redirect, resource=attempt.resource
+            )
+            key = _consent_key(question)
             await self._store.put(consent, key, seconds=_CONSENT_S, group=_person(question), most=_MAX_CONSENTS)
         code = secrets.token_urlsafe(32)
         record = IssuedCode(
@@ -244,4 +247,9 @@ def _person(question: ConsentQuestion) -> str:
 
 def _consent_key(question: ConsentQuestion) -> str:
     attempt = question.attempt
-    return "\0".join((_person(question), attempt.client, attempt.redirect, attempt.resource, SCOPE))
+    return consent_key(_person(question), attempt.client, attempt.redirect, attempt.resource)
+
+
+def consent_key(person: str, client: str, redirect: str, resource: str) -> str:
+    """Return the key of a remembered consent in the store."""
+    return "\0".join((person, client, redirect, resource, SCOPE))

@@ -44,6 +44,11 @@ class Clients:
         """Return a client of the settings; None for any other."""
         return self._configured.get(client_id)
 
+    @property
+    def all_configured(self) -> tuple[HostedClient, ...]:
+        """Return the clients of the settings."""
+        return tuple(self._configured.values())
+
     async def find(self, client_id: str) -> HostedClient | None:
         """Return a client; None for an unknown id. Raises `OAuthError` for a document that cannot be used, and `StateError`."""
         if (known := self._configured.get(client_id)) is not None:

@@ -119,10 +119,12 @@ class IssuedCode(StoredRecord, frozen=True, kw_only=True):
 
 
 class RememberedConsent(StoredRecord, frozen=True, kw_only=True):
-    """Consent of a person to one client, redirect URI and resource."""
+    """Consent of a person to one client, redirect URI and resource. The last two are empty in those of former versions."""
 
     client: str
     at: float
+    redirect: str = ""
+    resource: str = ""
 
 
 class UsedAssertion(StoredRecord, frozen=True, kw_only=True):

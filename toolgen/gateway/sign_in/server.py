@@ -14,6 +14,7 @@ from toolgen.gateway.sign_in.client_metadata import METHODS
 from toolgen.gateway.sign_in.clients import Clients
 from toolgen.gateway.sign_in.records import SCOPE
 from toolgen.gateway.sign_in.sign_in_log import SignInLog
+from toolgen.gateway.sign_in.sign_ins import SignIns
 from toolgen.gateway.sign_in.signing_keys import ALGORITHM, SigningKeys
 from toolgen.gateway.sign_in.token_endpoint import TokenEndpoint
 from toolgen.state.sign_in import SignInStore
@@ -43,6 +44,7 @@ class SignInServer(Struct, frozen=True, kw_only=True):
     endpoint: TokenEndpoint
     log: SignInLog
     store: SignInStore
+    sign_ins: SignIns
 
     async def close(self) -> None:
         """Close open connections."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +107,12 @@ def statement(sql: str, *parameters: Json, **changes: object) -> Statement:
     return Statement(sql=sql, parameters=parameters, **given)  # type: ignore[arg-type]
 
 
-async def with_executor(location: str, work: Callable[[SqlExecutor], Awaitable[None]], **options: Any) -> None:
-    """Does some work with an executor of its own, which is closed then."""
+@asynccontextmanager
+async def with_executor(location: str, **options: Any) -> AsyncIterator[SqlExecutor]:
+    """Executor of a database, closed at the end."""
     executor = SqlExecutor(location, **options)
     try:
-        await work(executor)
+        yield executor
     finally:
         await executor.close()
 
@@ -122,12 +123,10 @@ async def run_statements(
     """The results of one statement after the other on one executor."""
     results: list[Success | Failed] = []
 
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(location, **options) as executor:
         for sql in sqls:
             given = statement(sql) if isinstance(sql, str) else sql
             results.append(await executor.execute(sql_call(dialect, operation, given)))  # type: ignore[arg-type]
-
-    await with_executor(location, work, **options)
     return results
 
 

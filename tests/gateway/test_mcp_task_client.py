@@ -80,7 +80,7 @@ def said(result: CallToolResult) -> str:
 
 
 async def test_the_sdk_client_follows_a_task_of_the_modern_era(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path, gateways=1) as (urls, seen, _):
         extension = TaskExtension(seen)
         async with (
             httpx2.AsyncClient(headers=bearer("key-of-bot")) as http,
@@ -92,34 +92,30 @@ async def test_the_sdk_client_follows_a_task_of_the_modern_era(tmp_path: Path) -
             assert said(result) == '{"ok":true}'
             assert len(extension.followed) == 1
 
-    await play(tmp_path, steps, gateways=1)
-
 
 async def test_the_sdk_client_follows_a_task_of_the_handshake_era(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
-        async with (
-            httpx2.AsyncClient(headers=bearer("key-of-bot")) as http,
-            Client(streamable_http_client(f"{urls[0]}/mcp", http_client=http), mode="legacy") as client,
-        ):
-            assert client.server_capabilities.tasks is not None
-            assert client.server_capabilities.tasks.cancel is not None
-            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            support = listed["own__greet"].execution
-            assert support is not None
-            assert support.task_support == "required"
-            seen.answers.clear()
-            # This client holds every answer to tools/call against CallToolResult, so another makes the task.
-            maker = OldPeer(urls[0])
-            created = CreateTaskResult.model_validate(await maker.ask("tools/call", **HEALTH, task={"ttl": 60_000}))
-            asked = GetTaskRequest(params=GetTaskRequestParams(task_id=created.task.task_id))
-            assert (await client.session.send_request(asked, GetTaskResult)).status == "working"
-            seen.answers.set()
-            wanted = Request[Any, Any](method="tasks/result", params={"taskId": created.task.task_id})
-            result = await client.session.send_request(wanted, CallToolResult)
-            assert said(result) == '{"ok":true}'
-            assert (await client.session.send_request(asked, GetTaskResult)).status == "completed"
-
-    await play(tmp_path, steps, gateways=1)
+    async with (
+        play(tmp_path, gateways=1) as (urls, seen, _),
+        httpx2.AsyncClient(headers=bearer("key-of-bot")) as http,
+        Client(streamable_http_client(f"{urls[0]}/mcp", http_client=http), mode="legacy") as client,
+    ):
+        assert client.server_capabilities.tasks is not None
+        assert client.server_capabilities.tasks.cancel is not None
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        support = listed["own__greet"].execution
+        assert support is not None
+        assert support.task_support == "required"
+        seen.answers.clear()
+        # This client holds every answer to tools/call against CallToolResult, so another makes the task.
+        maker = OldPeer(urls[0])
+        created = CreateTaskResult.model_validate(await maker.ask("tools/call", **HEALTH, task={"ttl": 60_000}))
+        asked = GetTaskRequest(params=GetTaskRequestParams(task_id=created.task.task_id))
+        assert (await client.session.send_request(asked, GetTaskResult)).status == "working"
+        seen.answers.set()
+        wanted = Request[Any, Any](method="tasks/result", params={"taskId": created.task.task_id})
+        result = await client.session.send_request(wanted, CallToolResult)
+        assert said(result) == '{"ok":true}'
+        assert (await client.session.send_request(asked, GetTaskResult)).status == "completed"
 
 
 @asynccontextmanager
@@ -132,7 +128,7 @@ async def over_stdio(path: Path, mode: str, *extensions: ClientExtension) -> Asy
 
 
 async def test_the_sdk_client_follows_a_task_of_the_modern_era_over_stdio(tmp_path: Path) -> None:
-    async def steps(_urls: list[str], seen: Upstream, path: Path) -> None:
+    async with play(tmp_path, gateways=0) as (_, seen, path):
         extension = TaskExtension(seen)
         async with over_stdio(path, "2026-07-28", extension) as client:
             seen.answers.clear()
@@ -140,11 +136,9 @@ async def test_the_sdk_client_follows_a_task_of_the_modern_era_over_stdio(tmp_pa
             assert said(result) == '{"ok":true}'
             assert len(extension.followed) == 1
 
-    await play(tmp_path, steps, gateways=0)
-
 
 async def test_the_sdk_client_follows_a_task_of_the_handshake_era_over_stdio(tmp_path: Path) -> None:
-    async def steps(_urls: list[str], seen: Upstream, path: Path) -> None:
+    async with play(tmp_path, gateways=0) as (_, seen, path):
         command = ("-m", "toolgen", "serve", "--stdio", "--as", "bot")
         # As above another makes the task; it is a process of its own, and both share what is kept.
         maker = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=path.parent, stdin=-1, stdout=-1)
@@ -170,5 +164,3 @@ async def test_the_sdk_client_follows_a_task_of_the_handshake_era_over_stdio(tmp
         assert told["params"]["taskId"] == created.task.task_id
         maker.stdin.close()
         assert await maker.wait() == 0
-
-    await play(tmp_path, steps, gateways=0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -15,11 +16,10 @@ from tests.gateway.operations.test_background_calls import HEALTH, MAIL, POLICY,
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 
-Steps = Callable[[httpx.AsyncClient, Upstream, Gateway], Awaitable[None]]
 
-
-async def play(root: Path, after: str | None, steps: Steps) -> None:
-    """Runs steps with a gateway whose callers wait so long."""
+@asynccontextmanager
+async def play(root: Path, after: str | None) -> AsyncIterator[tuple[httpx.AsyncClient, Upstream, Gateway]]:
+    """Gateway whose callers wait so long."""
 
     with upstream() as (seen, server):
         settings = {} if after is None else {"gateway": {"pending_after": after}}
@@ -30,12 +30,12 @@ async def play(root: Path, after: str | None, steps: Steps) -> None:
             listening(App(gateway)) as url,
             http(url) as one,
         ):
-            await steps(one, seen, gateway)
+            yield one, seen, gateway
 
 
 @pytest.mark.parametrize("after", ["0s", "200ms"])
 async def test_a_call_that_takes_longer_answers_with_its_id_and_goes_on(tmp_path: Path, after: str) -> None:
-    async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
+    async with play(tmp_path, after) as (one, seen, _):
         seen.answers.clear()
         answer = await one.post(MAIL, json={"arguments": {"to": "x"}})
         assert (answer.status_code, answer.json()["status"], answer.json()["error"]["code"]) == (
@@ -50,21 +50,17 @@ async def test_a_call_that_takes_longer_answers_with_its_id_and_goes_on(tmp_path
         assert (done.status_code, done.json()["data"], done.json()["call_id"]) == (200, {"ok": True}, call_id)
         assert len(seen.requests) == 1
 
-    await play(tmp_path, after, steps)
-
 
 async def test_a_call_that_ends_in_time_is_answered_and_kept_nowhere(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, _seen: Upstream, gateway: Gateway) -> None:
+    async with play(tmp_path, "1h") as (one, _, gateway):
         answer = await one.post(HEALTH, json={})
         assert (answer.status_code, answer.json()["data"]) == (200, {"ok": True})
         assert (await one.post("/v1/tools/orders__nothing/call", json={})).status_code == 404
         assert not (gateway.settings.state_dir / "calls.db").exists()
 
-    await play(tmp_path, "1h", steps)
-
 
 async def test_what_a_caller_says_of_waiting_counts_more(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, seen: Upstream, gateway: Gateway) -> None:
+    async with play(tmp_path, "0s") as (one, seen, gateway):
         seen.answers.clear()
         waiting = asyncio.create_task(one.post(HEALTH, json={"wait": 120}))
         await asyncio.to_thread(seen.reached, 1)
@@ -72,21 +68,17 @@ async def test_what_a_caller_says_of_waiting_counts_more(tmp_path: Path) -> None
         assert (await waiting).status_code == 200
         assert not (gateway.settings.state_dir / "calls.db").exists()
 
-    await play(tmp_path, "0s", steps)
-
 
 async def test_a_person_is_waited_for_no_longer(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, _seen: Upstream, _gateway: Gateway) -> None:
+    async with play(tmp_path, "0s") as (one, _, _):
         answer = await one.post("/v1/tools/orders__create_orders/call", json={"arguments": {"body": []}})
         assert (answer.status_code, answer.json()["error"]["code"]) == (202, "approval_required")
-
-    await play(tmp_path, "0s", steps)
 
 
 async def test_one_call_too_many_is_made_and_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolgen.gateway.operations.background_calls.MAX_CALLS_EACH", 1)
 
-    async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
+    async with play(tmp_path, "0s") as (one, seen, _):
         seen.answers.clear()
         first = await one.post(HEALTH, json={})
         assert first.status_code == 202
@@ -96,14 +88,12 @@ async def test_one_call_too_many_is_made_and_waited_for(tmp_path: Path, monkeypa
         seen.answers.set()
         assert ((await waiting).status_code, (await ended(one, first.json()["call_id"])).status_code) == (200, 200)
 
-    await play(tmp_path, "0s", steps)
-
 
 BATCH = [{"type": "tool_call", "id": "a", "name": "orders__get_health", "args": {}}]
 
 
 async def test_without_the_setting_callers_wait_to_the_end(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
+    async with play(tmp_path, None) as (one, seen, _):
         seen.answers.clear()
         batch = asyncio.create_task(one.post("/v1/tool_calls", json=BATCH))
         single = asyncio.create_task(one.post(HEALTH, json={}))
@@ -112,11 +102,9 @@ async def test_without_the_setting_callers_wait_to_the_end(tmp_path: Path) -> No
         assert ((await batch).status_code, (await batch).json()[0]["status"]) == (200, "success")
         assert (await single).status_code == 200
 
-    await play(tmp_path, None, steps)
-
 
 async def test_calls_of_a_batch_are_left_too_unless_it_says_how_long_it_waits(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, seen: Upstream, _gateway: Gateway) -> None:
+    async with play(tmp_path, "0s") as (one, seen, _):
         seen.answers.clear()
         (message,) = (await one.post("/v1/tool_calls", json=BATCH)).json()
         assert message["content"].startswith("deferred:")
@@ -124,5 +112,3 @@ async def test_calls_of_a_batch_are_left_too_unless_it_says_how_long_it_waits(tm
         await asyncio.to_thread(seen.reached, 2)
         seen.answers.set()
         assert (await waiting).json()[0]["content"] == '{"ok":true}'
-
-    await play(tmp_path, "0s", steps)

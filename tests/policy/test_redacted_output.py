@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.frontends.mcp.test_answers import STATEFUL, STATELESS, Peer, tried
+from tests.frontends.mcp.test_answers import STATEFUL, STATELESS, tried
 from tests.gateway import answering
 from tests.generator.emit.test_listed_output import rooted, tool
-from toolgen.frontends.python.gateway import Gateway
 from toolgen.generator.emit.listed_output import listed_output
 from toolgen.policy.redact import Redaction, replace_at
 from toolgen.policy.redacted_output import with_redactions
@@ -79,19 +78,6 @@ def test_a_tool_that_is_not_redacted_is_the_same_object() -> None:
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
 @pytest.mark.parametrize("form", ["lenient", "strict"])
 async def test_a_redacted_answer_keeps_its_structured_content_over_mcp(tmp_path: Path, form: str, version: str) -> None:
-    async def work(_gateway: Gateway, peer: Peer) -> None:
-        listed = {
-            one["name"]: one["outputSchema"] for one in (await peer.ask("tools/list"))["tools"] if "outputSchema" in one
-        }
-        for name, arguments, expected in (
-            ("api__get_pet", {}, {"id": HIDDEN, "name": "Rex", "kind": HIDDEN}),
-            ("fn__point", {"x": 3}, {"x": HIDDEN, "y": -3, "label": None}),
-        ):
-            result = await peer.ask("tools/call", name=name, arguments=arguments)
-            assert result["structuredContent"] == expected
-            assert json.loads(result["content"][0]["text"]) == expected
-            jsonschema_rs.validator_for(listed[name]).validate(expected)
-
     with answering.upstream() as url:
         path = answering.write_project(tmp_path, url, form)
         policy = {
@@ -99,7 +85,20 @@ async def test_a_redacted_answer_keeps_its_structured_content_over_mcp(tmp_path:
             "redact": [{"tools": ["*"], "fields": ["$..id", "$.kind", "$.x"], "with": HIDDEN}],
         }
         (tmp_path / "policies" / "p.yaml").write_text(json.dumps(policy), encoding="utf-8")
-        await tried(path, version, work)
+        async with tried(path, version) as (_, peer):
+            listed = {
+                one["name"]: one["outputSchema"]
+                for one in (await peer.ask("tools/list"))["tools"]
+                if "outputSchema" in one
+            }
+            for name, arguments, expected in (
+                ("api__get_pet", {}, {"id": HIDDEN, "name": "Rex", "kind": HIDDEN}),
+                ("fn__point", {"x": 3}, {"x": HIDDEN, "y": -3, "label": None}),
+            ):
+                result = await peer.ask("tools/call", name=name, arguments=arguments)
+                assert result["structuredContent"] == expected
+                assert json.loads(result["content"][0]["text"]) == expected
+                jsonschema_rs.validator_for(listed[name]).validate(expected)
 
 
 def test_what_is_listed_of_it_fits_its_notes_too() -> None:

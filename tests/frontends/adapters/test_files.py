@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
 import httpx2
 import pytest
 from agents import Agent as OpenAiAgent
@@ -118,23 +117,20 @@ CLIENTS: dict[str, Connect] = {
 
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_a_model_sees_pictures_and_reads_files(tmp_path: Path, client: str) -> None:
-    async def work(gateway: Gateway, _http: httpx.AsyncClient) -> None:
-        async with CLIENTS[client](gateway) as call:
-            for name, (tool, arguments) in CALLS.items():
-                text, files = await call(tool, arguments)
-                seen = SEEN.get(name, [])
-                if client in {"OpenAI Agents", "LangChain"}:
-                    seen = [one for one in seen if one[0].startswith("image/")]
-                assert files == seen, name
+    async with tried(tmp_path) as (gateway, _), CLIENTS[client](gateway) as call:
+        for name, (tool, arguments) in CALLS.items():
+            text, files = await call(tool, arguments)
+            seen = SEEN.get(name, [])
+            if client in {"OpenAI Agents", "LangChain"}:
+                seen = [one for one in seen if one[0].startswith("image/")]
+            assert files == seen, name
+            assert not long_texts(text), name
+            uris = list(dict.fromkeys(re.findall(r"toolgen://[A-Za-z0-9_/-]+", text)))
+            assert len(uris) == len(HELD[name]), (name, text)
+            for uri, body in zip(uris, HELD[name], strict=True):
+                if body not in {PNG, NOTE}:
+                    continue
+                text, files = await call("read_file", {"uri": uri})
+                assert files == ([("image/png", PNG)] if body == PNG else []), name
+                assert (NOTE.decode().strip() in text.replace("\\n", "\n")) is (body == NOTE), name
                 assert not long_texts(text), name
-                uris = list(dict.fromkeys(re.findall(r"toolgen://[A-Za-z0-9_/-]+", text)))
-                assert len(uris) == len(HELD[name]), (name, text)
-                for uri, body in zip(uris, HELD[name], strict=True):
-                    if body not in {PNG, NOTE}:
-                        continue
-                    text, files = await call("read_file", {"uri": uri})
-                    assert files == ([("image/png", PNG)] if body == PNG else []), name
-                    assert (NOTE.decode().strip() in text.replace("\\n", "\n")) is (body == NOTE), name
-                    assert not long_texts(text), name
-
-    await tried(tmp_path, work)

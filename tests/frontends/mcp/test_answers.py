@@ -6,8 +6,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +52,14 @@ class Peer:
         return found
 
 
-Work = Callable[[Gateway, Peer], Awaitable[None]]
-
-
 @contextmanager
 def projects(root: Path, form: str, **gateway: Any) -> Iterator[Path]:
     with upstream() as url:
         yield write_project(root, url, form, **gateway)
 
 
-async def tried(path: Path, version: str, work: Work, principal: str = "bot") -> None:
+@asynccontextmanager
+async def tried(path: Path, version: str, principal: str = "bot") -> AsyncIterator[tuple[Gateway, Peer]]:
     headers = {"authorization": f"Bearer key-of-{principal}"}
     async with (
         Gateway.load(path) as gateway,
@@ -69,7 +67,7 @@ async def tried(path: Path, version: str, work: Work, principal: str = "bot") ->
             transport=httpx.ASGITransport(App(gateway)), base_url="http://127.0.0.1", headers=headers
         ) as http,
     ):
-        await work(gateway, Peer(http, version))
+        yield gateway, Peer(http, version)
 
 
 def text_of(result: Mapping[str, Any]) -> str:
@@ -100,43 +98,46 @@ def check(kind: Kind, result: dict[str, Any], schema: Any) -> None:
 async def test_an_answer_of_any_kind_is_whole_in_its_text_and_in_its_structured_content(
     tmp_path: Path, form: str
 ) -> None:
-    async def work(_gateway: Gateway, peer: Peer) -> None:
-        listed = {tool["name"]: tool.get("outputSchema") for tool in (await peer.ask("tools/list"))["tools"]}
-        for name, kind in KINDS.items():
-            result = await peer.ask("tools/call", name=kind.tool, arguments=kind.arguments)
-            try:
-                check(kind, result, listed.get(kind.tool))
-            except AssertionError as error:
-                raise AssertionError(f"{name}: {result}") from error
-        typed = {tool for tool, schema in listed.items() if schema is not None}
-        found = {source: {tool for tool in typed if tool.startswith(f"{source}__")} for source in ("api", "fn", "far")}
-        described = form in {"lenient", "strict"}
-        assert (bool(found["api"]), bool(found["far"]), bool(found["fn"])) == (described, described, form != "none")
-
     with projects(tmp_path, form) as path:
         for version in (STATEFUL, STATELESS):
-            await tried(path, version, work)
+            async with tried(path, version) as (_, peer):
+                listed = {tool["name"]: tool.get("outputSchema") for tool in (await peer.ask("tools/list"))["tools"]}
+                for name, kind in KINDS.items():
+                    result = await peer.ask("tools/call", name=kind.tool, arguments=kind.arguments)
+                    try:
+                        check(kind, result, listed.get(kind.tool))
+                    except AssertionError as error:
+                        raise AssertionError(f"{name}: {result}") from error
+                typed = {tool for tool, schema in listed.items() if schema is not None}
+                found = {
+                    source: {tool for tool in typed if tool.startswith(f"{source}__")}
+                    for source in ("api", "fn", "far")
+                }
+                described = form in {"lenient", "strict"}
+                assert (bool(found["api"]), bool(found["far"]), bool(found["fn"])) == (
+                    described,
+                    described,
+                    form != "none",
+                )
 
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
 async def test_a_tool_that_calls_others_answers_as_they_do_and_is_listed_with_no_schema(
     tmp_path: Path, version: str
 ) -> None:
-    async def work(_gateway: Gateway, peer: Peer) -> None:
-        listed = (await peer.ask("tools/list"))["tools"]
-        assert [tool["name"] for tool in listed] == sorted(
-            {kind.tool for kind in THROUGH.values()} | {"run_read_tool", "read_file", "get_call_result"}
-        )
-        assert not any("outputSchema" in tool for tool in listed)
-        for kind in THROUGH.values():
-            check(kind, await peer.ask("tools/call", name=kind.tool, arguments=kind.arguments), None)
-        for kind in KINDS.values():
-            wrapped = {"name": kind.tool, "arguments": kind.arguments}
-            check(kind, await peer.ask("tools/call", name="run_tool", arguments=wrapped), None)
-            check(kind, await peer.ask("tools/call", name="call_tool", arguments=wrapped), None)
-
     with projects(tmp_path, "strict", search_above=0) as path:
-        await tried(path, version, work)
+        async with tried(path, version) as (_, peer):
+            listed = (await peer.ask("tools/list"))["tools"]
+            assert [tool["name"] for tool in listed] == sorted(
+                {kind.tool for kind in THROUGH.values()} | {"run_read_tool", "read_file", "get_call_result"}
+            )
+            assert not any("outputSchema" in tool for tool in listed)
+            for kind in THROUGH.values():
+                check(kind, await peer.ask("tools/call", name=kind.tool, arguments=kind.arguments), None)
+            for kind in KINDS.values():
+                wrapped = {"name": kind.tool, "arguments": kind.arguments}
+                check(kind, await peer.ask("tools/call", name="run_tool", arguments=wrapped), None)
+                check(kind, await peer.ask("tools/call", name="call_tool", arguments=wrapped), None)
 
 
 @pytest.mark.parametrize(("mode", "version"), [("auto", STATELESS), ("legacy", STATEFUL)])
@@ -161,50 +162,46 @@ async def test_the_sdk_client_raises_for_no_answer(tmp_path: Path, form: str, mo
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
 async def test_the_envelope_is_sent_to_those_who_ask_for_it(tmp_path: Path, version: str) -> None:
-    async def work(gateway: Gateway, peer: Peer) -> None:
-        for kind in (KINDS["cut"], KINDS["dropped arguments"], KINDS["404"], KINDS["pending"]):
-            params = {"name": kind.tool, "arguments": kind.arguments}
-            plain = await peer.ask("tools/call", **params)
-            asked = await peer.ask("tools/call", {ENVELOPE: True}, **params)
-            refused = await peer.ask("tools/call", {ENVELOPE: False}, **params)
-            assert ENVELOPE not in refused.get("_meta", {})
-            assert asked.keys() - {"_meta"} == plain.keys() - {"_meta"}
-            envelope = asked["_meta"][ENVELOPE]
-            assert envelope.keys() - {"error"} == {"status", "tool", "call_id", "meta"}
-            assert (envelope["status"] == "ok") is kind.ok
-            assert ("error" in envelope) is not kind.ok
-            known = await gateway.call(kind.tool, kind.arguments, principal="bot")
-            assert (envelope["tool"], envelope["status"]) == (known.tool, known.status)
-            assert envelope["meta"].keys() == msgspec.to_builtins(known.meta).keys()
-        wrong = await peer.ask("tools/call", {ENVELOPE: "yes"}, name="fn__greeting", arguments={})
-        assert wrong["error"]["code"] == -32602
-
     with projects(tmp_path, "") as path:
-        await tried(path, version, work)
+        async with tried(path, version) as (gateway, peer):
+            for kind in (KINDS["cut"], KINDS["dropped arguments"], KINDS["404"], KINDS["pending"]):
+                params = {"name": kind.tool, "arguments": kind.arguments}
+                plain = await peer.ask("tools/call", **params)
+                asked = await peer.ask("tools/call", {ENVELOPE: True}, **params)
+                refused = await peer.ask("tools/call", {ENVELOPE: False}, **params)
+                assert ENVELOPE not in refused.get("_meta", {})
+                assert asked.keys() - {"_meta"} == plain.keys() - {"_meta"}
+                envelope = asked["_meta"][ENVELOPE]
+                assert envelope.keys() - {"error"} == {"status", "tool", "call_id", "meta"}
+                assert (envelope["status"] == "ok") is kind.ok
+                assert ("error" in envelope) is not kind.ok
+                known = await gateway.call(kind.tool, kind.arguments, principal="bot")
+                assert (envelope["tool"], envelope["status"]) == (known.tool, known.status)
+                assert envelope["meta"].keys() == msgspec.to_builtins(known.meta).keys()
+            wrong = await peer.ask("tools/call", {ENVELOPE: "yes"}, name="fn__greeting", arguments={})
+            assert wrong["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
 async def test_a_wait_is_told_once_and_an_errors_detail_too(tmp_path: Path, version: str) -> None:
-    async def work(_gateway: Gateway, peer: Peer) -> None:
-        missing = text_of(await peer.ask("tools/call", name="api__get_missing", arguments={}))
-        assert missing == (
-            "upstream_error: the server answered 404 Not Found: There is no pet 5.\n"
-            "What to do: check the identifiers in the arguments"
-        )
-        refused = text_of(await peer.ask("tools/call", name="api__get_refused_by_it", arguments={}))
-        assert refused.count("no such colour") == 1
-        await peer.ask("tools/call", name="api__get_limited", arguments={})
-        limited = text_of(await peer.ask("tools/call", name="api__get_limited", arguments={}))
-        assert re.fullmatch(r"rate_limited: too many calls: limit few is used up\nTry again in \d+ s\.", limited)
-        busy = text_of(await peer.ask("tools/call", name="api__get_busy", arguments={}))
-        assert busy == (
-            "upstream_error: the server answered 429 Too Many Requests: Slow down, please.\nTry again in 2 s."
-        )
-        held = text_of(await peer.ask("tools/call", name="api__get_pet", arguments={}))
-        assert re.fullmatch(r"rate_limited: [a-z, ]+\nTry again in [12] s\.", held)
-
     with projects(tmp_path, "") as path:
-        await tried(path, version, work)
+        async with tried(path, version) as (_, peer):
+            missing = text_of(await peer.ask("tools/call", name="api__get_missing", arguments={}))
+            assert missing == (
+                "upstream_error: the server answered 404 Not Found: There is no pet 5.\n"
+                "What to do: check the identifiers in the arguments"
+            )
+            refused = text_of(await peer.ask("tools/call", name="api__get_refused_by_it", arguments={}))
+            assert refused.count("no such colour") == 1
+            await peer.ask("tools/call", name="api__get_limited", arguments={})
+            limited = text_of(await peer.ask("tools/call", name="api__get_limited", arguments={}))
+            assert re.fullmatch(r"rate_limited: too many calls: limit few is used up\nTry again in \d+ s\.", limited)
+            busy = text_of(await peer.ask("tools/call", name="api__get_busy", arguments={}))
+            assert busy == (
+                "upstream_error: the server answered 429 Too Many Requests: Slow down, please.\nTry again in 2 s."
+            )
+            held = text_of(await peer.ask("tools/call", name="api__get_pet", arguments={}))
+            assert re.fullmatch(r"rate_limited: [a-z, ]+\nTry again in [12] s\.", held)
 
 
 def uri_in(result: Mapping[str, Any]) -> str:
@@ -215,52 +212,49 @@ def uri_in(result: Mapping[str, Any]) -> str:
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
 async def test_a_file_is_read_by_its_uri_with_a_listed_tool(tmp_path: Path, version: str) -> None:
-    async def work(_gateway: Gateway, peer: Peer) -> None:
-        async def read(uri: str, **more: str | None) -> list[dict[str, Any]]:
-            result = await peer.ask("tools/call", name="read_file", arguments={"uri": uri, **more})
-            assert result["isError"] is False, result
-            found: list[dict[str, Any]] = result["content"]
-            return found
-
-        assert "read_file" in [tool["name"] for tool in (await peer.ask("tools/list"))["tools"]]
-        photo = uri_in(await peer.ask("tools/call", name="api__get_photo", arguments={}))
-        picture, note = await read(photo)
-        assert (picture["type"], base64.b64decode(picture["data"])) == ("image", PHOTO)
-        assert note["text"] == f"[image/png, {len(PHOTO)} bytes]"
-        paper = uri_in(await peer.ask("tools/call", name="api__get_paper", arguments={}))
-        (described,) = await read(paper, range=None)
-        digest = hashlib.sha256(PAPER).hexdigest()
-        assert described["text"].startswith(f"[File: application/pdf, {len(PAPER)} bytes, SHA-256 {digest}.")
-        assert f"/v1/answers/{paper.removeprefix('toolgen://answers/')}." in described["text"]
-        blob = (await peer.ask("resources/read", uri=paper))["contents"][0]["blob"]
-        assert base64.b64decode(blob) == PAPER
-        for wrong, code in (
-            ({"uri": paper[:-4] + "AAAA"}, "expired"),
-            ({"uri": f"{paper}/0"}, "expired"),
-            ({"uri": "file:///etc/passwd"}, "not_found"),
-            ({"uri": paper, "range": "5"}, "validation"),
-            ({"uri": paper, "range": 5}, "validation"),
-            ({}, "validation"),
-        ):
-            result = await peer.ask("tools/call", name="read_file", arguments=wrong)
-            assert (result["isError"], text_of(result).partition(":")[0]) == (True, code)
-
     with projects(tmp_path, "") as path:
-        await tried(path, version, work)
+        async with tried(path, version) as (_, peer):
+
+            async def read(uri: str, **more: str | None) -> list[dict[str, Any]]:
+                result = await peer.ask("tools/call", name="read_file", arguments={"uri": uri, **more})
+                assert result["isError"] is False, result
+                found: list[dict[str, Any]] = result["content"]
+                return found
+
+            assert "read_file" in [tool["name"] for tool in (await peer.ask("tools/list"))["tools"]]
+            photo = uri_in(await peer.ask("tools/call", name="api__get_photo", arguments={}))
+            picture, note = await read(photo)
+            assert (picture["type"], base64.b64decode(picture["data"])) == ("image", PHOTO)
+            assert note["text"] == f"[image/png, {len(PHOTO)} bytes]"
+            paper = uri_in(await peer.ask("tools/call", name="api__get_paper", arguments={}))
+            (described,) = await read(paper, range=None)
+            digest = hashlib.sha256(PAPER).hexdigest()
+            assert described["text"].startswith(f"[File: application/pdf, {len(PAPER)} bytes, SHA-256 {digest}.")
+            assert f"/v1/answers/{paper.removeprefix('toolgen://answers/')}." in described["text"]
+            blob = (await peer.ask("resources/read", uri=paper))["contents"][0]["blob"]
+            assert base64.b64decode(blob) == PAPER
+            for wrong, code in (
+                ({"uri": paper[:-4] + "AAAA"}, "expired"),
+                ({"uri": f"{paper}/0"}, "expired"),
+                ({"uri": "file:///etc/passwd"}, "not_found"),
+                ({"uri": paper, "range": "5"}, "validation"),
+                ({"uri": paper, "range": 5}, "validation"),
+                ({}, "validation"),
+            ):
+                result = await peer.ask("tools/call", name="read_file", arguments=wrong)
+                assert (result["isError"], text_of(result).partition(":")[0]) == (True, code)
 
 
 async def test_blocks_of_links_are_there_where_toolgen_yaml_wants_them(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, peer: Peer) -> None:
-        for name in ("large file", "bridged link"):
-            kind = KINDS[name]
-            result = await peer.ask("tools/call", name=kind.tool, arguments=kind.arguments)
-            text, link = result["content"]
-            assert (text["type"], link["type"]) == ("text", "resource_link")
-            assert link["uri"] == uri_in(result)
-
     with projects(tmp_path, "", mcp={"resource_links": True}) as path:
         for version in (STATEFUL, STATELESS):
-            await tried(path, version, work)
+            async with tried(path, version) as (_, peer):
+                for name in ("large file", "bridged link"):
+                    kind = KINDS[name]
+                    result = await peer.ask("tools/call", name=kind.tool, arguments=kind.arguments)
+                    text, link = result["content"]
+                    assert (text["type"], link["type"]) == ("text", "resource_link")
+                    assert link["uri"] == uri_in(result)
 
 
 def test_kinds_cover_what_the_api_answers() -> None:

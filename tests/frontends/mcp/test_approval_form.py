@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,10 @@ POLICY: dict[str, Any] = {
     "approvals": {"approvers": ["user"], "elicitation": "allow"},
 }
 FORM = {"elicitation": {}}
-Steps = Callable[[Gateway, str, Upstream], Awaitable[None]]
 
 
-async def play(root: Path, steps: Steps, **policy: Any) -> None:
+@asynccontextmanager
+async def play(root: Path, **policy: Any) -> AsyncIterator[tuple[Gateway, str, Upstream]]:
     with upstream() as (seen, server):
         looked = [{"detector": "personal_data", "then": "tokenise"}]
         path = project(root / "p", server, {**POLICY, **policy}, inspect_results=looked)
@@ -45,7 +46,7 @@ async def play(root: Path, steps: Steps, **policy: Any) -> None:
             app = App(gateway)
             async with listening(app) as url:
                 try:
-                    await steps(gateway, url, seen)
+                    yield gateway, url, seen
                 finally:
                     app.end_streams()
                     await close_peers()
@@ -140,7 +141,7 @@ async def by_old_task(url: str, seen: Upstream) -> tuple[str, Callable[[], Await
 
 @pytest.mark.parametrize("ask", [by_request, by_result, by_task, by_old_task])
 async def test_the_form_has_tokens_and_no_arguments_that_the_gateway_sets(tmp_path: Path, ask: Asked) -> None:
-    async def steps(gateway: Gateway, url: str, seen: Upstream) -> None:
+    async with play(tmp_path) as (gateway, url, seen):
         told, agree = await ask(url, seen)
         pieces = {VALUE[at : at + 6] for at in range(len(VALUE) - 5)}
         assert [piece for piece in pieces if piece in told] == []
@@ -159,13 +160,11 @@ async def test_the_form_has_tokens_and_no_arguments_that_the_gateway_sets(tmp_pa
         assert said["shown"]["as_sent"] == {"note": ARGUMENTS["note"]}
         assert VALUE not in json.dumps(audit_entries(gateway))
 
-    await play(tmp_path, steps)
-
 
 async def test_what_a_check_of_the_project_made_of_a_value_is_not_shown_either(tmp_path: Path) -> None:
     """The form has the argument as it was sent, so that no spelling of the value that nobody searches for is in it."""
 
-    async def steps(gateway: Gateway, url: str, seen: Upstream) -> None:
+    async with play(tmp_path) as (gateway, url, seen):
         peer = Peer(url, capabilities=FORM)
         await tokenised(peer, seen)
         asked = await peer.ask(
@@ -175,11 +174,9 @@ async def test_what_a_check_of_the_project_made_of_a_value_is_not_shown_either(t
         assert known.sent == {"note": "<email:1>"}
         assert 'note = "<email:1>"' in asked["inputRequests"]["approval"]["params"]["message"]
 
-    await play(tmp_path, steps)
-
 
 async def test_a_long_value_hides_no_other_and_stands_whole_below(tmp_path: Path) -> None:
-    async def steps(_: Gateway, url: str, seen: Upstream) -> None:
+    async with play(tmp_path) as (_, url, _):
         peer, long = Peer(url, capabilities=FORM), "60.01 EUR " * 390
         given = {"note": long, "amount_cents": 199_999}
         asked = await peer.ask("tools/call", name="orders__create_order", arguments=given)
@@ -190,5 +187,3 @@ async def test_a_long_value_hides_no_other_and_stands_whole_below(tmp_path: Path
         assert lines[3:] == ["", "The whole of note:", json.dumps(long)]
         too_long = await peer.ask("tools/call", name="orders__create_order", arguments={**given, "note": "x" * 17_000})
         assert "inputRequests" not in too_long
-
-    await play(tmp_path, steps)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,28 +58,13 @@ HEALTH = {"name": "orders__get_health", "arguments": {}}
 MAIL = {"name": "orders__send_mail", "arguments": {"to": "x"}}
 DROP = {"name": "own__drop", "arguments": {"table": "t"}}
 RELATED = "io.modelcontextprotocol/related-task"
-Steps = Callable[[list[str], Upstream, Path], Awaitable[None]]
 
 
-async def play(root: Path, steps: Steps, *, gateways: int = 2, after: str | None = "0s") -> None:
-    """Runs steps with so many gateways of one project, as its workers are."""
-
-    async def opened(urls: list[str], path: Path, seen: Upstream) -> None:
-        if len(urls) == gateways:
-            try:
-                await steps(urls, seen, path)
-            finally:
-                seen.answers.set()
-                await close_peers()
-            return
-        async with Gateway.load(path) as gateway:
-            app = App(gateway)
-            async with listening(app) as url:
-                try:
-                    await opened([*urls, url], path, seen)
-                finally:
-                    app.end_streams()
-
+@asynccontextmanager
+async def play(
+    root: Path, *, gateways: int = 2, after: str | None = "0s"
+) -> AsyncIterator[tuple[list[str], Upstream, Path]]:
+    """URLs of so many gateways of one project, as its workers are, their API and the project."""
     module = f"task_functions_{next(_NUMBERS)}"
     with upstream() as (seen, server):
         sources = {"orders": {"openapi": "specs/orders.json", "server": server}, "own": {"python": module}}
@@ -88,8 +73,17 @@ async def play(root: Path, steps: Steps, *, gateways: int = 2, after: str | None
             settings["gateway"] = {"pending_after": after}
         path = project(root / "p", server, POLICY, **settings)
         (path.parent / f"{module}.py").write_text(FUNCTIONS, encoding="utf-8")
-        async with asyncio.timeout(120):
-            await opened([], path, seen)
+        urls: list[str] = []
+        async with asyncio.timeout(120), AsyncExitStack() as stack:
+            for _ in range(gateways):
+                app = App(await stack.enter_async_context(Gateway.load(path)))
+                urls.append(await stack.enter_async_context(listening(app)))
+                stack.callback(app.end_streams)
+            try:
+                yield urls, seen, path
+            finally:
+                seen.answers.set()
+                await close_peers()
 
 
 async def greeted(url: str, who: str = "bot", **capabilities: Any) -> OldPeer:
@@ -99,7 +93,7 @@ async def greeted(url: str, who: str = "bot", **capabilities: Any) -> OldPeer:
 
 
 async def test_a_task_of_the_handshake_era_is_followed_at_any_worker(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
+    async with play(tmp_path) as (urls, seen, path):
         one, two = await greeted(urls[0]), await greeted(urls[1])
         listed = {tool["name"]: tool.get("execution") for tool in (await one.ask("tools/list"))["tools"]}
         assert listed["get_call_result"] is None
@@ -132,11 +126,9 @@ async def test_a_task_of_the_handshake_era_is_followed_at_any_worker(tmp_path: P
         ]
         assert (written, len(seen.requests)) == (["intent", "outcome"], 1)
 
-    await play(tmp_path, steps)
-
 
 async def test_a_call_that_ends_at_once_is_a_task_all_the_same(tmp_path: Path) -> None:
-    async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path) as (urls, _, _):
         one, two = await greeted(urls[0]), await greeted(urls[1])
         right, wrong = {"a": 1, "b": 2}, {"a": 1, "b": {}}
         for arguments, status, is_error in ((right, "completed", False), (wrong, "failed", True)):
@@ -145,13 +137,11 @@ async def test_a_call_that_ends_at_once_is_a_task_all_the_same(tmp_path: Path) -
             assert (result["isError"], result["_meta"][RELATED]["taskId"]) == (is_error, task["taskId"])
             assert (await two.ask("tasks/get", taskId=task["taskId"]))["status"] == status
 
-    await play(tmp_path, steps)
-
 
 async def test_what_cannot_be_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolgen.gateway.operations.background_calls.MAX_CALLS_EACH", 1)
 
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path, gateways=1, after=None) as (urls, seen, _):
         one = await greeted(urls[0])
         for name in ("own__nothing", "orders__create_order"):  # there is none, and none that it may see
             assert (await one.ask("tools/call", name=name, arguments={}, task={}))["code"] == -32601
@@ -168,12 +158,10 @@ async def test_what_cannot_be_a_task_is_refused(tmp_path: Path, monkeypatch: pyt
         assert (await one.ask("tools/call", **HEALTH, task={}))["isError"] is False
         assert len(seen.requests) == 2
 
-    await play(tmp_path, steps, gateways=1, after=None)
-
 
 @pytest.mark.parametrize("kind", [OldPeer, Peer], ids=["handshake", "modern"])
 async def test_nobody_else_sees_a_task_or_touches_it(tmp_path: Path, kind: type[Peer]) -> None:
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path) as (urls, seen, _):
         seen.answers.clear()
         one = kind(urls[0])
         created = await one.ask("tools/call", **HEALTH, **({"task": {}} if kind is OldPeer else {}))
@@ -189,13 +177,11 @@ async def test_nobody_else_sees_a_task_or_touches_it(tmp_path: Path, kind: type[
                 assert (await one.ask("tasks/list", cursor=cursor))["code"] == -32602
         assert (await one.ask("tasks/get", taskId=task_id))["status"] == "working"
 
-    await play(tmp_path, steps)
-
 
 async def test_tasks_are_listed_by_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolgen.frontends.mcp.tasks._PAGE", 2)
 
-    async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path, gateways=1) as (urls, _, _):
         one, other = await greeted(urls[0]), await greeted(urls[0], "ann")
         made = []
         for number in range(5):
@@ -212,13 +198,11 @@ async def test_tasks_are_listed_by_pages(tmp_path: Path, monkeypatch: pytest.Mon
             cursor = {"cursor": page["nextCursor"]}
         assert found == made
 
-    await play(tmp_path, steps, gateways=1)
-
 
 @pytest.mark.parametrize("kind", [OldPeer, Peer], ids=["handshake", "modern"])
 @pytest.mark.parametrize(("call", "code"), [(HEALTH, "cancelled"), (MAIL, "outcome_unknown")], ids=["read", "write"])
 async def test_calling_a_task_off_closes_its_request(tmp_path: Path, kind: type[Peer], call: Any, code: str) -> None:
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path) as (urls, seen, _):
         seen.answers.clear()
         one, two = kind(urls[0]), kind(urls[1])
         created = await one.ask("tools/call", **call, **({"task": {}} if kind is OldPeer else {}))
@@ -231,11 +215,9 @@ async def test_calling_a_task_off_closes_its_request(tmp_path: Path, kind: type[
             task = await peer.ended(task_id)
             assert (task["status"], task["statusMessage"].partition(":")[0]) == ("cancelled", code)
 
-    await play(tmp_path, steps)
-
 
 async def test_a_long_call_becomes_a_task_where_the_client_takes_one(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
+    async with play(tmp_path) as (urls, seen, _):
         one, two, other = Peer(urls[0]), Peer(urls[1]), Peer(urls[0], capabilities={})
         seen.answers.clear()
         waiting = asyncio.create_task(other.ask("tools/call", **HEALTH))
@@ -263,11 +245,9 @@ async def test_a_long_call_becomes_a_task_where_the_client_takes_one(tmp_path: P
         async with http(urls[1]) as rest:  # the same call, at the same place
             assert (await rest.get(f"/v1/calls/{task['taskId']}")).json()["data"] == {"ok": True}
 
-    await play(tmp_path, steps)
-
 
 async def test_headers_of_requests_about_tasks_name_the_task(tmp_path: Path) -> None:
-    async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path, gateways=1) as (urls, _, _):
         one = Peer(urls[0])
         for method in ("tasks/get", "tasks/update", "tasks/cancel"):
             body, headers = one.written(method, {"taskId": "call_1", "inputResponses": {}})
@@ -278,11 +258,9 @@ async def test_headers_of_requests_about_tasks_name_the_task(tmp_path: Path) -> 
                 answer = await one.http.post(one.url, json=body, headers=changed)
                 assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
 
-    await play(tmp_path, steps, gateways=1)
-
 
 async def test_what_a_task_asks_is_answered_at_any_worker_and_once(tmp_path: Path) -> None:
-    async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path) as (urls, _, _):
         able = {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
         one, two, mute = Peer(urls[0], capabilities=able), Peer(urls[1], capabilities=able), Peer(urls[1])
         task_id = (await one.ask("tools/call", name="own__greet", arguments={}))["taskId"]
@@ -309,11 +287,9 @@ async def test_what_a_task_asks_is_answered_at_any_worker_and_once(tmp_path: Pat
         ended = await one.ended(task_id)
         assert ended["result"]["content"][0]["text"] == "Ann and Bob"
 
-    await play(tmp_path, steps)
-
 
 async def test_what_a_task_of_the_handshake_era_asks_comes_with_its_result(tmp_path: Path) -> None:
-    async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path) as (urls, _, _):
         one, two = await greeted(urls[0], elicitation={}), await greeted(urls[1], elicitation={})
         stranger = await greeted(urls[1], "bare", elicitation={})
         task_id = (await one.ask("tools/call", name="own__greet", arguments={}, task={}))["task"]["taskId"]
@@ -331,11 +307,9 @@ async def test_what_a_task_of_the_handshake_era_asks_comes_with_its_result(tmp_p
                     assert await two.respond(message["id"], answer) == 202
         assert message["result"]["content"][0]["text"] == "Ann and Bob"
 
-    await play(tmp_path, steps)
-
 
 async def test_a_task_that_somebody_has_to_agree_to_waits_for_them(tmp_path: Path) -> None:
-    async def steps(urls: list[str], _seen: Upstream, path: Path) -> None:
+    async with play(tmp_path) as (urls, _, path):
         able = {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
         one, two, old = Peer(urls[0]), Peer(urls[1], capabilities=able), await greeted(urls[1], elicitation={})
         drops = [{**DROP, "arguments": {"table": f"t{number}"}} for number in range(4)]
@@ -372,11 +346,9 @@ async def test_a_task_that_somebody_has_to_agree_to_waits_for_them(tmp_path: Pat
         ran = [entry for entry in entries(path.parent / "var" / "audit") if entry["event"] == "intent"]
         assert sorted(entry["call_id"] for entry in ran).count(tasks[0]) <= 2
 
-    await play(tmp_path, steps)
-
 
 async def test_who_listens_for_a_task_is_told_each_change(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path) as (urls, seen, _):
         seen.answers.clear()
         one, two = Peer(urls[0]), Peer(urls[1])
         task_id = (await one.ask("tools/call", **HEALTH))["taskId"]
@@ -400,8 +372,6 @@ async def test_who_listens_for_a_task_is_told_each_change(tmp_path: Path) -> Non
             last = (await anext(heard))["params"]
             assert (last["status"], last["result"]["isError"]) == ("completed", False)
 
-    await play(tmp_path, steps)
-
 
 @pytest.mark.parametrize("away", [False, True])
 async def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_before_or_the_store_was_away(
@@ -419,7 +389,8 @@ async def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_b
             await replace(self, known, known)  # as the question of a call is, which may have been kept before
         return await replace(self, known, changed, **bounds)
 
-    async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
+    monkeypatch.setattr(SqliteInvocations, "replace", losing)
+    async with play(tmp_path, gateways=1) as (urls, _, _):
         peer = await greeted(urls[0], elicitation={})
         made = await peer.ask("tools/call", name="own__greet", arguments={}, task={}, _meta={"progressToken": "p-1"})
         async with asyncio.timeout(60), peer.stream("tasks/result", taskId=made["task"]["taskId"]) as heard:
@@ -428,12 +399,9 @@ async def test_progress_is_kept_where_something_else_of_the_task_was_kept_just_b
         assert lost == [made["task"]["taskId"]]
         assert (await peer.ask("tasks/cancel", taskId=made["task"]["taskId"]))["status"] == "cancelled"
 
-    monkeypatch.setattr(SqliteInvocations, "replace", losing)
-    await play(tmp_path, steps, gateways=1)
-
 
 async def test_progress_of_a_task_is_told_by_the_token_of_the_request_that_made_it(tmp_path: Path) -> None:
-    async def steps(urls: list[str], _seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path) as (urls, _, _):
         one, two = await greeted(urls[0], elicitation={}), await greeted(urls[1], elicitation={})
         wanted = {"name": "own__greet", "arguments": {}, "task": {}}
         for token in ("p-1", None):  # one after the other: equal calls would be one task
@@ -454,8 +422,6 @@ async def test_progress_of_a_task_is_told_by_the_token_of_the_request_that_made_
             assert "input_required" in {item["params"].get("status") for item in told}
             assert (await two.ask("tasks/cancel", taskId=task_id))["status"] == "cancelled"
 
-    await play(tmp_path, steps)
-
 
 @asynccontextmanager
 async def listens(peer: OldPeer) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
@@ -466,7 +432,7 @@ async def listens(peer: OldPeer) -> AsyncIterator[AsyncIterator[dict[str, Any]]]
 
 
 async def test_a_session_hears_of_its_own_tasks_over_its_stream(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path, gateways=1) as (urls, seen, _):
         one, other = await greeted(urls[0]), await greeted(urls[0], "ann")
         other.session = one.session  # the id of a session is no secret that anything hangs on
         seen.answers.clear()
@@ -482,15 +448,13 @@ async def test_a_session_hears_of_its_own_tasks_over_its_stream(tmp_path: Path) 
                         break
                 assert set(statuses) <= {"working", "completed"}
 
-    await play(tmp_path, steps, gateways=1)
-
 
 async def test_a_task_is_kept_as_long_as_its_client_asked_and_no_longer_than_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolgen.gateway.operations.waiting_calls.GRACE_S", 0.0)
 
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
+    async with play(tmp_path) as (urls, seen, _):
         one, two = await greeted(urls[0]), await greeted(urls[1])
         seen.answers.clear()
         for asked, given in ((100_000, 100_000), (1e18, 3_600_000), (-5, 1000)):
@@ -509,5 +473,3 @@ async def test_a_task_is_kept_as_long_as_its_client_asked_and_no_longer_than_oth
         listed = {task["taskId"] for task in (await two.ask("tasks/list"))["tasks"]}
         assert kept in listed
         assert short not in listed
-
-    await play(tmp_path, steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,11 @@ from toolgen.frontends.rest import devices
 ID = "call_" + "0" * 24
 
 
-async def play(root: Path, steps: Callable[[Served], Awaitable[None]]) -> list[dict[str, Any]]:
-    settings = device_project(root / "p")
-
-    async with asyncio.timeout(120), Served(settings) as served:
-        await steps(served)
-    return recorded(settings)
+@asynccontextmanager
+async def play(root: Path) -> AsyncIterator[Served]:
+    async with asyncio.timeout(120), Served(device_project(root / "p")) as served:
+        yield served
+    recorded(served.settings)  # it verifies
 
 
 MALFORMED: list[tuple[object, str]] = [
@@ -50,7 +49,7 @@ MALFORMED: list[tuple[object, str]] = [
 
 
 async def test_an_answer_that_is_none_is_refused_with_the_place_and_on_record(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked()
         async with served.http("ann") as http:
             for body, place in MALFORMED:
@@ -73,16 +72,16 @@ async def test_an_answer_that_is_none_is_refused_with_the_place_and_on_record(tm
             assert (await http.get("/v1/tool-messages")).status_code == 405
         assert len(await served.requests()) == 1
 
-    record = await play(tmp_path, steps)
-    refused = [entry for entry in record if entry["event"] == "refusal"]
-    assert len(refused) == len(MALFORMED) + 4
-    assert {(entry["principal"], entry["code"], entry["status"]) for entry in refused} == {
+    record = recorded(served.settings)
+    refusals = [entry for entry in record if entry["event"] == "refusal"]
+    assert len(refusals) == len(MALFORMED) + 4
+    assert {(entry["principal"], entry["code"], entry["status"]) for entry in refusals} == {
         ("ann", "validation", "refused")
     }
 
 
 async def test_ids_that_nobody_was_given_are_not_found_whatever_they_look_like(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         mine = await served.asked()
         for call_id in (ID, mine[:-1], mine.upper(), mine + " ", "'; DROP TABLE invocations", "\u202e" * 20, "*"):
             refused = await served.answer(call_id, result=HERE)
@@ -91,24 +90,24 @@ async def test_ids_that_nobody_was_given_are_not_found_whatever_they_look_like(t
             assert (await served.answer(mine, who, result=HERE)).status_code == status
         assert (await served.outcome(mine))["status"] == "pending"
 
-    record = await play(tmp_path, steps)
-    refused = [entry.get("call_id") for entry in record if entry["event"] == "refusal" and entry["code"] == "not_found"]
-    assert len(refused) == 8
-    assert refused.count(ID) == 1
+    record = recorded(served.settings)
+    not_found = [
+        entry.get("call_id") for entry in record if entry["event"] == "refusal" and entry["code"] == "not_found"
+    ]
+    assert len(not_found) == 8
+    assert not_found.count(ID) == 1
 
 
 async def test_a_request_needs_a_credential_and_known_parameters(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         assert (await served.get("/v1/device/requests", "nobody")).status_code == 401
         for query in ("wait=0", "wait=61", "wait=x", "wait=1.5", "limit=1"):
             assert (await served.get(f"/v1/device/requests?{query}", "ann")).status_code == 400, query
         assert (await served.post("/v1/device/requests", "ann", {})).status_code == 405
 
-    await play(tmp_path, steps)
-
 
 async def test_a_long_poll_ends_when_what_is_asked_is_not_what_the_cursor_stands_for(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         empty = (await served.get("/v1/device/requests", "ann")).json()
         assert empty["requests"] == []
         async with asyncio.TaskGroup() as group:
@@ -122,8 +121,6 @@ async def test_a_long_poll_ends_when_what_is_asked_is_not_what_the_cursor_stands
         assert poll.result().json() == empty
         over = await served.get(f"/v1/device/requests?wait=1&cursor={empty['cursor']}", "ann")
         assert over.json() == empty
-
-    await play(tmp_path, steps)
 
 
 @asynccontextmanager
@@ -148,7 +145,7 @@ async def _read(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
 
 
 async def test_events_tell_of_each_request_once_and_of_what_is_not_asked_any_more(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         before = await served.asked()
         async with events(served) as mine, events(served, "eve") as others:
             assert (await anext(mine))[1]["request"]["id"] == before
@@ -164,28 +161,23 @@ async def test_events_tell_of_each_request_once_and_of_what_is_not_asked_any_mor
             served.app.end_streams()
             assert [one async for one in mine] == []
 
-    await play(tmp_path, steps)
-
 
 async def test_so_many_devices_of_a_user_wait_at_once_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(devices, "_MAX_EACH", 1)
 
-    async def steps(served: Served) -> None:
-        async with events(served) as mine:
-            call_id = await served.asked()
-            assert (await anext(mine))[1]["request"]["id"] == call_id
-            crowded = await served.get("/v1/device/requests", "ann")
-            assert (crowded.status_code, crowded.json()["error"]["code"]) == (429, "rate_limited")
-            assert int(crowded.headers["retry-after"]) > 0
-            assert (await served.get("/v1/device/requests", "eve")).status_code == 200
-
-    await play(tmp_path, steps)
+    async with play(tmp_path) as served, events(served) as mine:
+        call_id = await served.asked()
+        assert (await anext(mine))[1]["request"]["id"] == call_id
+        crowded = await served.get("/v1/device/requests", "ann")
+        assert (crowded.status_code, crowded.json()["error"]["code"]) == (429, "rate_limited")
+        assert int(crowded.headers["retry-after"]) > 0
+        assert (await served.get("/v1/device/requests", "eve")).status_code == 200
 
 
 async def test_what_cannot_be_recorded_is_not_taken(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked()
         log = served.gateway._log
         append = log.append
@@ -211,5 +203,3 @@ async def test_what_cannot_be_recorded_is_not_taken(tmp_path: Path) -> None:
         log.append = append  # type: ignore[method-assign]
         told = await served.outcome(call_id)
         assert (told["error"]["code"], told.get("data")) == ("outcome_unknown", None)
-
-    await play(tmp_path, steps)

@@ -9,8 +9,8 @@ import random
 import re
 import sqlite3
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -195,17 +195,17 @@ SEEN: dict[str, list[tuple[str, bytes]]] = {
     "bridged": [("image/png", PNG), ("audio/wav", WAV)],
 }
 LONG = re.compile(r"[A-Za-z0-9+/]{1400}")
-Work = Callable[[Gateway, httpx.AsyncClient], Awaitable[None]]
 
 
-async def tried(root: Path, work: Work) -> None:
+@asynccontextmanager
+async def tried(root: Path) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
     with upstream() as url:
         path = write_project(root, url)
         headers = {"authorization": "Bearer key-of-bot"}
         async with Gateway.load(path) as gateway:
             transport = httpx.ASGITransport(App(gateway))
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as http:
-                await work(gateway, http)
+                yield gateway, http
 
 
 def references(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -227,7 +227,7 @@ def long_texts(value: Any) -> bool:
 
 
 async def test_every_front_end_names_files_and_none_writes_them_out(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, http: httpx.AsyncClient) -> None:
+    async with tried(tmp_path) as (gateway, http):
         for name, (tool, arguments) in CALLS.items():
             envelope: Envelope = await gateway.call(tool, arguments, principal="bot")
             assert envelope.status == "ok", (name, envelope.error)
@@ -245,12 +245,10 @@ async def test_every_front_end_names_files_and_none_writes_them_out(tmp_path: Pa
             }
             assert not long_texts((await http.post("/v1/tool_calls", json=batch)).json()), name
 
-    await tried(tmp_path, work)
-
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
 async def test_a_model_sees_pictures_and_reads_files_by_their_uris(tmp_path: Path, version: str) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient) -> None:
+    async with tried(tmp_path) as (_, http):
         peer = Peer(http, version)
         tools = {tool["name"]: tool for tool in (await peer.ask("tools/list"))["tools"]}
         assert tools["read_file"]["inputSchema"]["properties"].keys() == {"uri", "range"}
@@ -272,11 +270,9 @@ async def test_a_model_sees_pictures_and_reads_files_by_their_uris(tmp_path: Pat
                 elif body != WAV:
                     assert f"{len(body)} bytes, SHA-256 {hashlib.sha256(body).hexdigest()}" in read[0]["text"]
 
-    await tried(tmp_path, work)
-
 
 async def test_providers_are_given_pictures_in_their_own_forms(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient) -> None:
+    async with tried(tmp_path) as (_, http):
         name = "api__get_picture"
         calls = [
             {"type": "tool_use", "id": "1", "name": name, "input": {}},
@@ -293,11 +289,9 @@ async def test_providers_are_given_pictures_in_their_own_forms(tmp_path: Path) -
             assert "toolgen://answers/" in texts[1]["text"]
         assert "toolgen://answers/" in chat["content"]
 
-    await tried(tmp_path, work)
-
 
 async def test_parts_of_a_text_are_read_by_range(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, _http: httpx.AsyncClient) -> None:
+    async with tried(tmp_path) as (gateway, _):
         [reference] = references((await gateway.call("api__get_contents", {}, principal="bot")).data)
 
         async def read(span: str | None) -> Any:
@@ -321,11 +315,9 @@ async def test_parts_of_a_text_are_read_by_range(tmp_path: Path) -> None:
             assert envelope.error is not None, wrong
             assert envelope.error.code == "validation"
 
-    await tried(tmp_path, work)
-
 
 async def test_a_file_is_for_the_caller_that_it_was_given_to(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, http: httpx.AsyncClient) -> None:
+    async with tried(tmp_path) as (gateway, http):
         [reference] = references((await gateway.call("api__get_bytes", {}, principal="bot")).data)
         uri, path = reference["uri"], reference["path"]
         assert (await http.get(path)).headers["content-disposition"] == "attachment"
@@ -348,11 +340,9 @@ async def test_a_file_is_for_the_caller_that_it_was_given_to(tmp_path: Path) -> 
         assert record
         assert coded(OTHER)[:40].encode() not in record
 
-    await tried(tmp_path, work)
-
 
 async def test_a_disk_that_takes_no_file_is_told_and_base64_stays_out(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, http: httpx.AsyncClient) -> None:
+    async with tried(tmp_path) as (_, http):
         (tmp_path / "var" / "state").mkdir(parents=True, exist_ok=True)
         (tmp_path / "var" / "state" / "files").write_text("not a folder", encoding="utf-8")
         for name, (tool, arguments) in CALLS.items():
@@ -367,8 +357,6 @@ async def test_a_disk_that_takes_no_file_is_told_and_base64_stays_out(tmp_path: 
                 }
         result = await Peer(http, STATEFUL).ask("tools/call", name="api__get_picture", arguments={})
         assert [block["type"] for block in result["content"]] == ["image"]
-
-    await tried(tmp_path, work)
 
 
 WORDS: dict[str, Any] = {
@@ -408,7 +396,7 @@ def read_back(shown: Any) -> list[str]:
 
 @pytest.mark.parametrize("version", [STATEFUL, STATELESS])
 async def test_base64_among_other_words_is_taken_out_too(tmp_path: Path, version: str) -> None:
-    async def work(gateway: Gateway, http: httpx.AsyncClient) -> None:
+    async with tried(tmp_path) as (gateway, http):
         bodies: dict[str, bytes] = {}
         calls = [("fn__repeats", {"name": name}) for name in WORDS] + [
             ("far__says", {"result": one}) for one in SAID.values()
@@ -426,16 +414,12 @@ async def test_base64_among_other_words_is_taken_out_too(tmp_path: Path, version
                     assert bodies[uri] in {PNG, OTHER}
         assert set(bodies.values()) == {PNG, OTHER}
 
-    await tried(tmp_path, work)
-
 
 async def test_a_text_that_repeats_structured_content_still_repeats_it(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient) -> None:
+    async with tried(tmp_path) as (_, http):
         held = {"name": "x", "image": coded(PNG)}
         repeated = {"content": [{"type": "text", "text": json.dumps(held)}], "structuredContent": held}
         result = await Peer(http, STATELESS).ask("tools/call", name="far__says", arguments={"result": repeated})
         [block] = result["content"]
         [reference] = references(json.loads(block["text"]))
         assert (await http.get(reference["path"])).content == PNG
-
-    await tried(tmp_path, work)

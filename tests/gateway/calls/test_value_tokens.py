@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +36,17 @@ ALL = {
 BACK = {"to": ["bot"], "tools": ["orders__send_mail"], "kinds": ["email"], "arguments": ["to"]}
 TOKENS = [{"detector": "personal_data", "then": "tokenise"}]
 ANN, BEN = "ann.lee@mail.fr", "ben@mail.fr"
-Steps = Callable[[Gateway, Upstream], Awaitable[None]]
 
 
+@asynccontextmanager
 async def scenario(
     root: Path,
-    steps: Steps,
     *rules: dict[str, Any],
     tokens: list[dict[str, Any]] | None = None,
     detectors: list[Any] | None = None,
     policy: dict[str, Any] | None = None,
     **settings: Any,
-) -> None:
+) -> AsyncIterator[tuple[Gateway, Upstream]]:
     with upstream() as (seen, server):
         said = {
             "rules": [ALL, *rules],
@@ -57,7 +57,7 @@ async def scenario(
         looked = TOKENS if detectors is None else detectors
         path = project(root / "p", server, said, inspect_results=looked, gateway={"turn_limit": "never"}, **settings)
         async with Gateway.load(path) as gateway:
-            await steps(gateway, seen)
+            yield gateway, seen
 
 
 async def health(gateway: Gateway, seen: Upstream, data: Any, session: str = "s", principal: str = "bot") -> Envelope:
@@ -85,7 +85,7 @@ def record(gateway: Gateway) -> str:
 
 
 async def test_a_token_is_stable_and_its_value_is_sent_where_the_policy_says(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path) as (gateway, seen):
         first = await health(
             gateway, seen, {"a": ANN, "rows": [BEN, f"from {ANN} to {BEN}"], ANN: 1, "n": 4111111111111111}
         )
@@ -111,8 +111,6 @@ async def test_a_token_is_stable_and_its_value_is_sent_where_the_policy_says(tmp
         assert files
         assert ANN.encode() not in files
 
-    await scenario(tmp_path, steps)
-
 
 @pytest.mark.parametrize(
     ("tokens", "name", "arguments", "told"),
@@ -128,7 +126,7 @@ async def test_a_token_is_stable_and_its_value_is_sent_where_the_policy_says(tmp
 async def test_a_token_without_a_grant_is_refused_and_nothing_is_sent(
     tmp_path: Path, tokens: list[dict[str, Any]], name: str, arguments: dict[str, Any], told: str
 ) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, tokens=tokens) as (gateway, seen):
         await health(gateway, seen, {"a": ANN, "card": "4111 1111 1111 1111"})
         before = len(seen.requests)
         answer = await gateway.call(name, arguments, principal="bot", session="s")
@@ -140,11 +138,12 @@ async def test_a_token_without_a_grant_is_refused_and_nothing_is_sent(
         (ending,) = [one for one in audit_entries(gateway) if one["event"] == "outcome" and one["tool"] == name]
         assert (ending["verdict"], ending["rule"]) == ("deny", "tokens")
 
-    await scenario(tmp_path, steps, tokens=tokens)
-
 
 async def test_an_argument_that_no_grant_names_gets_nothing(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, tokens=[{**BACK, "tools": ["orders__create_order"], "arguments": ["note"]}]) as (
+        gateway,
+        seen,
+    ):
         await health(gateway, seen, {"a": ANN})
         body = {"tenant_id": "<email:1>", "amount_cents": 1, "note": "x"}
         assert code(await gateway.call("orders__create_order", body, principal="bot", session="s")) == "forbidden"
@@ -152,11 +151,9 @@ async def test_an_argument_that_no_grant_names_gets_nothing(tmp_path: Path) -> N
         assert code(await gateway.call("orders__create_order", body, principal="bot", session="s")) == "ok"
         assert json.loads(seen.requests[-1][2])["note"] == f"for {ANN}, again {ANN}"
 
-    await scenario(tmp_path, steps, tokens=[{**BACK, "tools": ["orders__create_order"], "arguments": ["note"]}])
-
 
 async def test_tokens_of_other_sessions_and_principals_stand_for_nothing(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path) as (gateway, seen):
         await health(gateway, seen, {"a": ANN})
         other = await health(gateway, seen, {"a": BEN}, session="t")
         assert other.data == {
@@ -170,13 +167,11 @@ async def test_tokens_of_other_sessions_and_principals_stand_for_nothing(tmp_pat
         assert nameless.data == {"a": "[email]"}  # without a session there is nothing to keep it for
         assert sent(seen) == []
 
-    await scenario(tmp_path, steps)
-
 
 async def test_both_parties_must_be_given_the_value(tmp_path: Path) -> None:
     rules = [{**ALL, "id": "users", "to": ["user"]}]
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, *rules) as (gateway, seen):
         caller = gateway.principal("bot", "ann")
         seen.body = json.dumps({"a": ANN}).encode()
         shown = await gateway.call("orders__get_health", {}, principal=caller, session="s")
@@ -185,8 +180,6 @@ async def test_both_parties_must_be_given_the_value(tmp_path: Path) -> None:
         write_policy(tmp_path / "p", {"rules": [ALL, *rules], "tokens": [{**BACK, "to": ["bot", "user"]}]})
         assert await gateway.operations.reload()
         assert code(await mail(gateway, "<email:1>", principal=caller)) == "ok"
-
-    await scenario(tmp_path, steps, *rules)
 
 
 LIKE = [
@@ -205,7 +198,10 @@ LIKE = [
 
 
 async def test_what_an_upstream_writes_like_a_token_is_none(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, detectors=[{"detector": "hidden_text", "then": "redact"}, *TOKENS]) as (
+        gateway,
+        seen,
+    ):
         await health(gateway, seen, {"a": ANN})
         answer = await health(gateway, seen, {"texts": [one for one, _ in LIKE], "split": {"x": "<email:", "y": "1>"}})
         assert answer.data["texts"] == [shown for _, shown in LIKE]  # type: ignore[index, call-overload]
@@ -213,11 +209,9 @@ async def test_what_an_upstream_writes_like_a_token_is_none(tmp_path: Path) -> N
         listed = await gateway.call("orders__list_orders", {"tenant_id": "acme"}, principal="bot", session="s")
         assert listed.status == "ok"
 
-    await scenario(tmp_path, steps, detectors=[{"detector": "hidden_text", "then": "redact"}, *TOKENS])
-
 
 async def test_answers_of_tools_that_are_not_looked_at_hold_no_tokens(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, detectors=[{**TOKENS[0], "tools": ["orders__get_health"]}]) as (gateway, seen):
         await health(gateway, seen, {"a": ANN})
         seen.body = json.dumps({"order": f"<email:1> {BEN}"}).encode()
         answer = await gateway.call("orders__list_orders", {"tenant_id": "acme"}, principal="bot", session="s")
@@ -225,11 +219,9 @@ async def test_answers_of_tools_that_are_not_looked_at_hold_no_tokens(tmp_path: 
         seen.body = json.dumps({"echo": f"sent to {ANN}"}).encode()
         assert (await mail(gateway, "<email:1>")).data == {"echo": "sent to <email:1>"}
 
-    await scenario(tmp_path, steps, detectors=[{**TOKENS[0], "tools": ["orders__get_health"]}])
-
 
 async def test_what_is_sent_like_a_token_is_a_text_in_any_other_writing(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path) as (gateway, seen):
         await health(gateway, seen, {"a": ANN})
         for text in (
             "<EMAIL:1>",
@@ -249,8 +241,6 @@ async def test_what_is_sent_like_a_token_is_a_text_in_any_other_writing(tmp_path
         assert json.loads(sent(seen)[-1]) == {"to": "<email:1> <\\email:1>"}
         assert ANN not in "".join(sent(seen))
 
-    await scenario(tmp_path, steps)
-
 
 async def test_rules_judge_the_value_that_is_sent(tmp_path: Path) -> None:
     inside = {
@@ -261,19 +251,17 @@ async def test_rules_judge_the_value_that_is_sent(tmp_path: Path) -> None:
         "when": "!args.to.endsWith('@mail.fr')",
     }
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, inside) as (gateway, seen):
         await health(gateway, seen, {"a": ANN, "b": "eve@evil.io"})
         assert code(await mail(gateway, "<email:1>")) == "ok"
         assert code(await mail(gateway, "<email:2>")) == "forbidden"
         assert len(sent(seen)) == 1
 
-    await scenario(tmp_path, steps, inside)
-
 
 async def test_an_approver_sees_the_request_as_it_would_be_sent(tmp_path: Path) -> None:
     ask = {**ALL, "id": "ask", "tools": ["orders__send_mail"], "verdict": "ask"}
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, ask) as (gateway, seen):
         await health(gateway, seen, {"a": ANN})
         seen.body = json.dumps({"sent": ANN}).encode()
         answer = await mail(gateway, "<email:1>")
@@ -295,13 +283,11 @@ async def test_an_approver_sees_the_request_as_it_would_be_sent(tmp_path: Path) 
         assert json.loads(sent(seen)[-1]) == {"to": ANN}
         assert ANN not in record(gateway)
 
-    await scenario(tmp_path, steps, ask)
-
 
 async def test_an_edit_of_the_grants_makes_what_waits_stale(tmp_path: Path) -> None:
     ask = {**ALL, "id": "ask", "tools": ["orders__send_mail"], "verdict": "ask"}
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, ask) as (gateway, seen):
         await health(gateway, seen, {"a": ANN})
         answer = await mail(gateway, "<email:1>")
         write_policy(tmp_path / "p", {"rules": [ALL, ask], "approvals": {"approvers": ["user"]}})
@@ -313,11 +299,11 @@ async def test_an_edit_of_the_grants_makes_what_waits_stale(tmp_path: Path) -> N
         assert known.status == "ended"
         assert sent(seen) == []
 
-    await scenario(tmp_path, steps, ask)
-
 
 async def test_a_number_is_put_back_as_a_number_and_an_error_does_not_tell_it(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(
+        tmp_path, tokens=[{**BACK, "tools": ["orders__create_order"], "kinds": ["card", "email"], "arguments": []}]
+    ) as (gateway, seen):
         await health(gateway, seen, {"card": 4111111111111111, "mail": ANN})
         body: dict[str, Any] = {"tenant_id": "t", "amount_cents": "<card:1>", "note": "n"}
         assert code(await gateway.call("orders__create_order", body, principal="bot", session="s")) == "ok"
@@ -328,22 +314,14 @@ async def test_a_number_is_put_back_as_a_number_and_an_error_does_not_tell_it(tm
         assert ANN not in json.dumps(answer.to_dict())
         assert "4111111111111111" not in record(gateway)
 
-    await scenario(
-        tmp_path,
-        steps,
-        tokens=[{**BACK, "tools": ["orders__create_order"], "kinds": ["card", "email"], "arguments": []}],
-    )
-
 
 async def test_more_values_than_are_kept_are_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_vault, "MAX_VALUES", 3)
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path) as (gateway, seen):
         answer = await health(gateway, seen, [f"user{one}@mail.fr" for one in range(5)])
         assert answer.data == ["<email:1>", "<email:2>", "<email:3>", "[email]", "[email]"]
         assert (await health(gateway, seen, ["user0@mail.fr"])).data == ["<email:1>"]
-
-    await scenario(tmp_path, steps)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["the backup has numbers", "the backup has none"])
@@ -428,9 +406,6 @@ async def test_every_worker_has_the_values_and_nobody_without_the_key(tmp_path: 
         server_.stop()
 
 
-async def _nothing(_gateway: Gateway, _seen: Upstream) -> None: ...
-
-
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
@@ -443,7 +418,8 @@ async def _nothing(_gateway: Gateway, _seen: Upstream) -> None: ...
 )
 async def test_a_grant_that_cannot_be_meant_stops_the_start(tmp_path: Path, tokens: list[Any], message: str) -> None:
     with pytest.raises(PolicyError, match=message):
-        await scenario(tmp_path, _nothing, tokens=tokens)
+        async with scenario(tmp_path, tokens=tokens):
+            pass
 
 
 @pytest.mark.parametrize(
@@ -456,7 +432,8 @@ async def test_a_grant_that_cannot_be_meant_stops_the_start(tmp_path: Path, toke
 )
 async def test_what_has_no_tokens_stops_the_start(tmp_path: Path, detector: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        await scenario(tmp_path, _nothing, detectors=[detector], tokens=[])
+        async with scenario(tmp_path, detectors=[detector], tokens=[]):
+            pass
 
 
 SHIFTS = [
@@ -486,7 +463,9 @@ HIDDEN = ["GB82 WEST 1234 5698 7654 32", "4111 1111 1111 1111", "411111111111111
 async def test_text_beside_a_token_changes_nothing_in_what_is_found(tmp_path: Path, value: str) -> None:
     kinds = ["email", "card", "iban", "phone"]
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(
+        tmp_path, tokens=[{**BACK, "kinds": kinds}], detectors=[{"detector": "secrets", "then": "redact"}, *TOKENS]
+    ) as (gateway, seen):
         token = (await health(gateway, seen, {"a": value})).data["a"]  # type: ignore[index, call-overload]
         for before in SHIFTS:
             for after in SHIFTS:
@@ -500,16 +479,9 @@ async def test_text_beside_a_token_changes_nothing_in_what_is_found(tmp_path: Pa
                 assert token in shown
                 assert BEN not in shown
 
-    await scenario(
-        tmp_path,
-        steps,
-        tokens=[{**BACK, "kinds": kinds}],
-        detectors=[{"detector": "secrets", "then": "redact"}, *TOKENS],
-    )
-
 
 async def test_a_value_beside_a_token_is_found_all_the_same(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path) as (gateway, seen):
         await health(gateway, seen, {"a": ANN})
         seen.body = json.dumps({"echo": f"{ANN} {BEN}", ANN: f"<email:1>{ANN}", "n": 4111111111111111}).encode()
         answer = await mail(gateway, "<email:1>")
@@ -519,8 +491,6 @@ async def test_a_value_beside_a_token_is_found_all_the_same(tmp_path: Path) -> N
             "n": "<card:1>",
         }
 
-    await scenario(tmp_path, steps)
-
 
 @pytest.mark.parametrize("value", HIDDEN)
 @pytest.mark.parametrize("later", ["s", "another session"])
@@ -529,7 +499,11 @@ async def test_a_value_that_a_service_stored_is_told_as_a_token_in_later_calls(
 ) -> None:
     """An agent has text stored beside a token, and reads it back."""
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(
+        tmp_path,
+        tokens=[{**BACK, "kinds": ["email", "card", "iban", "phone"]}],
+        detectors=[{"detector": "secrets", "then": "redact"}, *TOKENS],
+    ) as (gateway, seen):
         shown_first: Any = (await health(gateway, seen, {"a": value})).data
         token = shown_first["a"]
         seen.body = b"{}"
@@ -546,16 +520,9 @@ async def test_a_value_that_a_service_stored_is_told_as_a_token_in_later_calls(
                 assert (token if later == "s" else token.partition(":")[0]) in shown
                 assert BEN not in shown
 
-    await scenario(
-        tmp_path,
-        steps,
-        tokens=[{**BACK, "kinds": ["email", "card", "iban", "phone"]}],
-        detectors=[{"detector": "secrets", "then": "redact"}, *TOKENS],
-    )
-
 
 async def test_an_error_tells_no_piece_of_a_value_that_an_earlier_call_was_given(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path) as (gateway, seen):
         await health(gateway, seen, {"a": ANN})
         seen.body = b"{}"
         await mail(gateway, "x<email:1>")
@@ -565,5 +532,3 @@ async def test_an_error_tells_no_piece_of_a_value_that_an_earlier_call_was_given
         assert answer.error is not None
         assert ANN[2:9] not in answer.error.message
         assert "x<email:1> is wrong near [email]" in answer.error.message
-
-    await scenario(tmp_path, steps)

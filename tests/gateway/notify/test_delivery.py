@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,19 +54,20 @@ class World:
         return [one.id for one in self.to.got]
 
 
-async def play(folder: Path, answers: list[Any], work: Callable[[World], Awaitable[None]], chance: float = 1.0) -> None:
+@asynccontextmanager
+async def play(folder: Path, answers: list[Any], chance: float = 1.0) -> AsyncIterator[World]:
     with receiver() as to:
         to.answers = answers
 
         world = World(folder, to, chance)
         try:
-            await work(world)
+            yield world
         finally:
             await world.outbox.close()
 
 
 async def test_what_failed_is_sent_again_under_its_id_with_a_new_time_and_signature(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with play(tmp_path, [(500, {}), (200, {})]) as world:
         await world.told()
         assert await world.once()
         assert not await world.once()
@@ -82,14 +84,12 @@ async def test_what_failed_is_sent_again_under_its_id_with_a_new_time_and_signat
         world.clock.advance(MAX_AGE_S)
         assert not await world.once()
 
-    await play(tmp_path, [(500, {}), (200, {})], work)
-
 
 async def pauses(folder: Path, chance: float) -> list[float]:
     """How long each message was held back, until it was given up."""
     found: list[float] = []
 
-    async def work(world: World) -> None:
+    async with play(folder, [(500, {})] * 200, chance) as world:
         await world.told()
         began = world.clock.now()
         while (await world.outbox.counts("ops")).waiting:
@@ -103,8 +103,6 @@ async def pauses(folder: Path, chance: float) -> list[float]:
         assert [(one["event"], one["status"], one["code"]) for one in world.record] == [
             ("notification", "error", "upstream_error")
         ]
-
-    await play(folder, [(500, {})] * 200, work, chance)
     return found[1:]
 
 
@@ -116,7 +114,7 @@ async def test_pauses_double_up_to_an_hour_and_jitter_takes_up_to_half(tmp_path:
 
 
 async def test_a_receiver_that_asks_us_to_wait_is_sent_nothing_before(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with play(tmp_path, [(429, {"retry-after": "60"})]) as world:
         for number in (1, 2):
             await world.told(number)
         assert await world.once()
@@ -128,22 +126,18 @@ async def test_a_receiver_that_asks_us_to_wait_is_sent_nothing_before(tmp_path: 
         assert await world.once()
         assert sorted(world.ids()) == ["msg_1", "msg_1", "msg_2"]
 
-    await play(tmp_path, [(429, {"retry-after": "60"})], work)
-
 
 async def test_410_ends_it_at_once_and_closing_or_an_odd_answer_does_not(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with play(tmp_path, [(410, {}), "close", (418, {})]) as world:
         for number in (1, 2, 3):
             await world.told(number)
             assert await world.once()
         assert {one.id for one in await world.outbox.dead("ops")} == {"msg_1"}
         assert (await world.outbox.counts("ops")).waiting == 2
 
-    await play(tmp_path, [(410, {}), "close", (418, {})], work)
-
 
 async def test_two_workers_never_send_to_one_webhook_at_once(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with play(tmp_path, ["hang"]) as world:
         for number in (1, 2):
             await world.told(number)
         first = asyncio.create_task(world.workers[0].once())
@@ -154,11 +148,9 @@ async def test_two_workers_never_send_to_one_webhook_at_once(tmp_path: Path) -> 
         assert await world.workers[1].once()
         assert world.ids() == ["msg_1", "msg_2"]
 
-    await play(tmp_path, ["hang"], work)
-
 
 async def test_a_worker_that_stops_hands_on_what_it_was_sending(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with play(tmp_path, ["hang"]) as world:
         await world.told()
         task = asyncio.create_task(world.workers[0].run())
         await world.to.reached(1)
@@ -167,11 +159,9 @@ async def test_a_worker_that_stops_hands_on_what_it_was_sending(tmp_path: Path) 
         assert await world.workers[1].once()
         assert world.ids() == ["msg_1", "msg_1"]
 
-    await play(tmp_path, ["hang"], work)
-
 
 async def test_a_worker_stops_also_where_the_outbox_cannot_be_reached(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with play(tmp_path, ["hang"]) as world:
         await world.told()
         running = asyncio.create_task(world.workers[0].run())
         await world.to.reached(1)
@@ -183,18 +173,14 @@ async def test_a_worker_stops_also_where_the_outbox_cannot_be_reached(tmp_path: 
         assert done == {running}
         assert running.cancelled()
 
-    await play(tmp_path, ["hang"], work)
-
 
 async def unreachable(*_: object) -> bool:
     raise StateError("nobody is there")
 
 
 async def test_a_dead_letter_that_cannot_be_recorded_is_one_all_the_same(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+    async with play(tmp_path, [(410, {})]) as world:
         world.refuses = True
         await world.told()
         assert await world.once()
         assert (await world.outbox.counts("ops")).dead == 1
-
-    await play(tmp_path, [(410, {})], work)

@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,6 @@ def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
     return runner(capfdbinary)
 
 
-Work = Callable[[Gateway, Upstream], Awaitable[None]]
-
-
 def made(root: Path, url: str, to: Receiver, policy: dict[str, Any] | None = None, **more: Any) -> Path:
     """A project with one webhook."""
     state = {"state": more.pop("state")} if "state" in more else {}
@@ -71,14 +68,15 @@ def made(root: Path, url: str, to: Receiver, policy: dict[str, Any] | None = Non
     return project(root / "project", url, {**POLICY, **(policy or {})}, **settings)
 
 
-async def play(root: Path, to: Receiver, work: Work, policy: dict[str, Any] | None = None, **more: Any) -> list[Any]:
-    """Runs a test over one gateway; the record."""
+@asynccontextmanager
+async def play(
+    root: Path, to: Receiver, policy: dict[str, Any] | None = None, **more: Any
+) -> AsyncIterator[tuple[Gateway, Upstream]]:
+    """A gateway that sends notifications to a receiver, and its API."""
     with upstream() as (seen, url):
         path = made(root, url, to, policy, **more)
-
         async with Gateway.load(path) as gateway, asyncio.timeout(120):
-            await work(gateway, seen)
-    return [dict(entry) for entry in entries(path.parent / "var" / "audit")]
+            yield gateway, seen
 
 
 async def ask(gateway: Gateway, text: str = "x") -> str:
@@ -103,7 +101,7 @@ def verify() -> Callable[[str, dict[str, str], bytes], None]:
 
 
 async def test_what_waits_and_what_came_of_it_is_told_signed_and_linked(tmp_path: Path, to: Receiver) -> None:
-    async def work(gateway: Gateway, _seen: Upstream) -> None:
+    async with play(tmp_path, to) as (gateway, _):
         yes, no, back = [await ask(gateway, text) for text in ("yes", "no", "back")]
         await to.reached(3)
         await decide(gateway, yes)
@@ -128,13 +126,11 @@ async def test_what_waits_and_what_came_of_it_is_told_signed_and_linked(tmp_path
         for one in to.got:
             check(SECRET, one.headers, one.body)
 
-    await play(tmp_path, to, work)
-
 
 async def test_a_receiver_that_checks_takes_nothing_altered_and_either_of_two_secrets(
     tmp_path: Path, to: Receiver
 ) -> None:
-    async def work(gateway: Gateway, _seen: Upstream) -> None:
+    async with play(tmp_path, to, secret=["${env:NOTIFY_SECRET}", "${env:OLD_SECRET}"]) as (gateway, _):
         await ask(gateway)
         (got,) = await to.reached(1)
         check = verify()
@@ -152,8 +148,6 @@ async def test_a_receiver_that_checks_takes_nothing_altered_and_either_of_two_se
             with pytest.raises(ValueError, match=r"signed|old"):
                 check(secret, headers, body)
 
-    await play(tmp_path, to, work, secret=["${env:NOTIFY_SECRET}", "${env:OLD_SECRET}"])
-
 
 @pytest.mark.parametrize(
     ("policy", "more", "expected"),
@@ -170,18 +164,16 @@ async def test_what_is_secret_of_arguments_is_not_told(
 ) -> None:
     text = "4111-1111" * (3000 if more.pop("long", False) else 1)
 
-    async def work(gateway: Gateway, _seen: Upstream) -> None:
+    async with play(tmp_path, to, policy, **more) as (gateway, _):
         await decide(gateway, await ask(gateway, text))
         for one in await to.reached(2):
             assert b"4111" not in one.body
             shown = one.json()["data"]
             assert expected in str(shown.get("arguments", "")) + str(shown.get("arguments_omitted", ""))
 
-    await play(tmp_path, to, work, policy, **more)
-
 
 async def test_a_webhook_that_hangs_or_fails_delays_and_loses_no_approval(tmp_path: Path, to: Receiver) -> None:
-    async def work(gateway: Gateway, seen: Upstream) -> None:
+    async with play(tmp_path, to) as (gateway, seen):
         to.answers = ["hang"]
         call_id = await ask(gateway)
         await to.reached(1)
@@ -196,8 +188,6 @@ async def test_a_webhook_that_hangs_or_fails_delays_and_loses_no_approval(tmp_pa
         metrics = await until(lambda: gateway.monitoring.notifications)
         await until(lambda: gateway.monitoring.notifications.failed == 1)  # type: ignore[union-attr]
         assert metrics.dead == 0
-
-    await play(tmp_path, to, work)
 
 
 async def test_a_place_that_is_not_open_is_refused_on_record_and_a_warning(
@@ -347,7 +337,7 @@ async def test_people_are_reminded_and_others_asked_once_over_all_gateways(tmp_p
 
 
 async def test_what_was_answered_before_reminds_and_escalates_nobody(tmp_path: Path, to: Receiver) -> None:
-    async def work(gateway: Gateway, _seen: Upstream) -> None:
+    async with play(tmp_path, to, SOON) as (gateway, _):
         soon, late = await ask(gateway), await ask(gateway, "late")
         await decide(gateway, soon, who="lena")
         await to.reached(5)
@@ -360,8 +350,6 @@ async def test_what_was_answered_before_reminds_and_escalates_nobody(tmp_path: P
             "approval_reminder",
             "approval_escalated",
         }
-
-    await play(tmp_path, to, work, SOON)
 
 
 async def test_an_escalation_is_on_record_and_a_reminder_is_logged_where_nobody_is_told(
@@ -407,23 +395,19 @@ async def test_two_gateways_over_one_redis_tell_each_event_once(tmp_path: Path, 
 
 
 async def test_only_the_events_that_a_webhook_names_are_told(tmp_path: Path, to: Receiver) -> None:
-    async def work(gateway: Gateway, _seen: Upstream) -> None:
+    async with play(tmp_path, to, events=["approval_decided"]) as (gateway, _):
         call_id = await ask(gateway)
         await decide(gateway, call_id, approve=False)
         await to.reached(1)
         assert to.events() == [("approval_decided", call_id)]
 
-    await play(tmp_path, to, work, events=["approval_decided"])
-
 
 async def test_a_call_that_nobody_answers_for_expires_and_that_is_told(tmp_path: Path, to: Receiver) -> None:
-    async def work(gateway: Gateway, _seen: Upstream) -> None:
+    async with play(tmp_path, to, {"approvals": {"approvers": ["user"], "expires": "1s"}}) as (gateway, _):
         call_id = await ask(gateway)
         got: list[Delivered] = await to.reached(2)
         assert [one.json()["type"] for one in got] == ["approval_requested", "approval_expired"]
         assert {one.json()["data"]["id"] for one in got} == {call_id}
-
-    await play(tmp_path, to, work, {"approvals": {"approvers": ["user"], "expires": "1s"}})
 
 
 GLASS: dict[str, Any] = {
@@ -434,7 +418,7 @@ EVIL = "<!channel> fire & <https://evil.example.com|agree>"
 
 @pytest.mark.parametrize("form", ["generic", "slack"])
 async def test_who_asks_for_a_role_that_takes_two_people_is_told_of(tmp_path: Path, to: Receiver, form: str) -> None:
-    async def work(gateway: Gateway, _seen: Upstream) -> None:
+    async with play(tmp_path, to, GLASS, format=form) as (gateway, _):
         roles = gateway.role_grants
         grant_request = RoleWish(role="root", to="ann", seconds=60.0, reason=EVIL)
         asked = await roles.ask(grant_request, gateway.principal("ann"))
@@ -456,5 +440,3 @@ async def test_who_asks_for_a_role_that_takes_two_people_is_told_of(tmp_path: Pa
         assert told["data"]["url"] == f"{CONSOLE}/console/approvals"
         told = second.json()
         assert (told["type"], told["data"]["agreed_by"]) == ("break_glass_given", "eve")
-
-    await play(tmp_path, to, work, GLASS, format=form)

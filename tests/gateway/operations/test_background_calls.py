@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,22 +54,17 @@ async def ended(client: httpx.AsyncClient, call_id: str) -> httpx.Response:
     return await client.get(f"/v1/calls/{call_id}")
 
 
-async def play(
-    root: Path, steps: Callable[[list[str], Upstream, Path], Awaitable[None]], gateways: int = 2, **policy: Any
-) -> None:
-    """Runs steps with so many gateways of one project, as its workers are."""
-
-    async def opened(urls: list[str], path: Path, seen: Upstream) -> None:
-        if len(urls) == gateways:
-            await steps(urls, seen, path)
-            return
-        async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            await opened([*urls, url], path, seen)
-
+@asynccontextmanager
+async def play(root: Path, gateways: int = 2, **policy: Any) -> AsyncIterator[tuple[list[str], Upstream, Path]]:
+    """URLs of so many gateways of one project, as its workers are, their API and the project."""
     with upstream() as (seen, server):
         path = project(root / "p", server, {**POLICY, **policy})
-        async with asyncio.timeout(120):
-            await opened([], path, seen)
+        urls: list[str] = []
+        async with asyncio.timeout(120), AsyncExitStack() as stack:
+            for _ in range(gateways):
+                gateway = await stack.enter_async_context(Gateway.load(path))
+                urls.append(await stack.enter_async_context(listening(App(gateway))))
+            yield urls, seen, path
 
 
 async def left(client: httpx.AsyncClient, seen: Upstream, path: str = HEALTH, **body: Any) -> str:
@@ -82,57 +78,60 @@ async def left(client: httpx.AsyncClient, seen: Upstream, path: str = HEALTH, **
 
 
 async def test_a_call_is_left_and_its_result_is_there_at_any_worker(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
-        async with http(urls[0]) as one, http(urls[1]) as two:
-            call_id = await left(one, seen)
-            for client in (one, two):
-                answer = await client.get(f"/v1/calls/{call_id}")
-                assert (answer.status_code, answer.json()["call_id"], answer.json()["error"]["code"]) == (
-                    202,
-                    call_id,
-                    "deferred",
-                )
-            seen.answers.set()
-            for client in (two, one):
-                answer = await ended(client, call_id)
-                assert (answer.status_code, answer.json()["data"]) == (200, {"ok": True})
-                assert answer.json()["call_id"] == call_id
+    async with (
+        play(tmp_path) as (urls, seen, path),
+        http(urls[0]) as one,
+        http(urls[1]) as two,
+    ):
+        call_id = await left(one, seen)
+        for client in (one, two):
+            answer = await client.get(f"/v1/calls/{call_id}")
+            assert (answer.status_code, answer.json()["call_id"], answer.json()["error"]["code"]) == (
+                202,
+                call_id,
+                "deferred",
+            )
+        seen.answers.set()
+        for client in (two, one):
+            answer = await ended(client, call_id)
+            assert (answer.status_code, answer.json()["data"]) == (200, {"ok": True})
+            assert answer.json()["call_id"] == call_id
         written = [entry for entry in entries(path.parent / "var" / "audit") if entry.get("call_id") == call_id]
         assert [entry["event"] for entry in written] == ["intent", "outcome"]
         assert len(seen.requests) == 1
 
-    await play(tmp_path, steps)
-
 
 async def test_a_call_that_ends_in_time_is_answered_as_any_other(tmp_path: Path) -> None:
-    async def steps(urls: list[str], _seen: Upstream, path: Path) -> None:
-        async with http(urls[0]) as one:
-            answer = await one.post(HEALTH, json={"wait": 60})
-            assert (answer.status_code, answer.json()["data"]) == (200, {"ok": True})
-            assert (await one.get(f"/v1/calls/{answer.json()['call_id']}")).status_code == 404
-            for name, body, status in (("orders__nothing", {}, 404), ("orders__check_fraud", {"order": 1}, 400)):
-                answer = await one.post(f"/v1/tools/{name}/call", json={"wait": 0, "arguments": body})
-                assert answer.status_code == status, answer.text
+    async with (
+        play(tmp_path, gateways=1) as (urls, _, path),
+        http(urls[0]) as one,
+    ):
+        answer = await one.post(HEALTH, json={"wait": 60})
+        assert (answer.status_code, answer.json()["data"]) == (200, {"ok": True})
+        assert (await one.get(f"/v1/calls/{answer.json()['call_id']}")).status_code == 404
+        for name, body, status in (("orders__nothing", {}, 404), ("orders__check_fraud", {"order": 1}, 400)):
+            answer = await one.post(f"/v1/tools/{name}/call", json={"wait": 0, "arguments": body})
+            assert answer.status_code == status, answer.text
         assert not (path.parent / "var" / "state" / "calls.db").exists()
-
-    await play(tmp_path, steps, gateways=1)
 
 
 async def test_nobody_else_sees_a_call_or_calls_it_off(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
-        async with http(urls[0]) as one, http(urls[1], "ann") as other, http(urls[0], "bare") as same_role:
-            call_id = await left(one, seen)
-            for client in (other, same_role):
-                for made in (client.get, lambda path, client=client: client.post(path)):
-                    for path in (f"/v1/calls/{call_id}", f"/v1/calls/{call_id}/events", f"/v1/calls/{call_id}/cancel"):
-                        answer = await made(path)
-                        assert answer.status_code in {404, 405}
-                assert (await client.post(f"/v1/calls/{call_id}/cancel")).status_code == 404
-            assert (await one.get(f"/v1/calls/{call_id}")).status_code == 202
-            seen.answers.set()
-            await ended(one, call_id)
-
-    await play(tmp_path, steps)
+    async with (
+        play(tmp_path) as (urls, seen, _),
+        http(urls[0]) as one,
+        http(urls[1], "ann") as other,
+        http(urls[0], "bare") as same_role,
+    ):
+        call_id = await left(one, seen)
+        for client in (other, same_role):
+            for made in (client.get, lambda path, client=client: client.post(path)):
+                for path in (f"/v1/calls/{call_id}", f"/v1/calls/{call_id}/events", f"/v1/calls/{call_id}/cancel"):
+                    answer = await made(path)
+                    assert answer.status_code in {404, 405}
+            assert (await client.post(f"/v1/calls/{call_id}/cancel")).status_code == 404
+        assert (await one.get(f"/v1/calls/{call_id}")).status_code == 202
+        seen.answers.set()
+        await ended(one, call_id)
 
 
 @pytest.mark.parametrize("worker", [0, 1], ids=["at its worker", "at another"])
@@ -144,34 +143,32 @@ async def test_nobody_else_sees_a_call_or_calls_it_off(tmp_path: Path) -> None:
 async def test_a_call_is_called_off_and_its_request_closed(
     tmp_path: Path, worker: int, path: str, status: str, code: str
 ) -> None:
-    async def steps(urls: list[str], seen: Upstream, root: Path) -> None:
-        async with http(urls[0]) as one, http(urls[worker]) as client:
-            arguments = {"to": "x"} if path == MAIL else {}
-            call_id = await left(one, seen, path, arguments=arguments)
-            answer = await client.post(f"/v1/calls/{call_id}/cancel")
-            assert (answer.status_code, answer.json()["status"], answer.json()["error"]["code"]) == (200, status, code)
-            assert await asyncio.to_thread(seen.closed)
-            again = await one.post(f"/v1/calls/{call_id}/cancel")
-            assert again.json() == answer.json()
+    async with (
+        play(tmp_path) as (urls, seen, root),
+        http(urls[0]) as one,
+        http(urls[worker]) as client,
+    ):
+        arguments = {"to": "x"} if path == MAIL else {}
+        call_id = await left(one, seen, path, arguments=arguments)
+        answer = await client.post(f"/v1/calls/{call_id}/cancel")
+        assert (answer.status_code, answer.json()["status"], answer.json()["error"]["code"]) == (200, status, code)
+        assert await asyncio.to_thread(seen.closed)
+        again = await one.post(f"/v1/calls/{call_id}/cancel")
+        assert again.json() == answer.json()
         last = [entry for entry in entries(root.parent / "var" / "audit") if entry.get("call_id") == call_id][-1]
         assert (last["event"], last["status"], last["code"]) == ("outcome", status, code)
 
-    await play(tmp_path, steps)
-
 
 async def test_a_call_that_a_person_has_to_agree_to_says_so_at_once(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
-        async with http(urls[0]) as one, http(urls[1], "ann") as ann:
-            answer = await one.post("/v1/tools/orders__create_orders/call", json={"wait": 0, "arguments": {"body": []}})
-            assert (answer.status_code, answer.json()["error"]["code"]) == (202, "approval_required")
-            call_id = answer.json()["call_id"]
-            seen.answers.clear()
-            assert (await ann.post(f"/v1/approvals/{call_id}", json={"decision": "approve"})).status_code == 200
-            await asyncio.to_thread(seen.reached, 1)
-            answer = await one.post(f"/v1/calls/{call_id}/cancel")
-            assert (answer.status_code, answer.json()["error"]["code"]) == (200, "outcome_unknown")
-
-    await play(tmp_path, steps)
+    async with play(tmp_path) as (urls, seen, _), http(urls[0]) as one, http(urls[1], "ann") as ann:
+        answer = await one.post("/v1/tools/orders__create_orders/call", json={"wait": 0, "arguments": {"body": []}})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (202, "approval_required")
+        call_id = answer.json()["call_id"]
+        seen.answers.clear()
+        assert (await ann.post(f"/v1/approvals/{call_id}", json={"decision": "approve"})).status_code == 200
+        await asyncio.to_thread(seen.reached, 1)
+        answer = await one.post(f"/v1/calls/{call_id}/cancel")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (200, "outcome_unknown")
 
 
 @pytest.mark.parametrize("caller_at", [0, 1])
@@ -182,33 +179,35 @@ async def test_nobody_is_asked_about_a_call_that_was_called_off_before(
     monkeypatch.setattr(background_calls, "_CALLED_OFF_S", 0.0)
     limit = {"id": "one", "per": ["principal"], "concurrency": 1, "wait": "30s"}
 
-    async def steps(urls: list[str], seen: Upstream, _: Path) -> None:
-        async with http(urls[0]) as one, http(urls[caller_at]) as caller, http(urls[0], "ann") as ann:
-            await left(one, seen)
-            asked = await one.post("/v1/tools/orders__create_orders/call", json={"arguments": {"body": []}, "wait": 0})
-            assert (asked.status_code, asked.json()["error"]["code"]) == (202, "deferred")
-            call_id = asked.json()["call_id"]
-            assert (await caller.post(f"/v1/calls/{call_id}/cancel")).status_code == 202
-            seen.answers.set()
-            outcome = await ended(one, call_id)
-            assert outcome.json()["error"]["code"] in {"cancelled", "rate_limited"}
-            assert (await ann.get("/v1/approvals")).json() == {"approvals": []}
-
-    await play(tmp_path, steps, limits=[limit])
+    async with (
+        play(tmp_path, limits=[limit]) as (urls, seen, _),
+        http(urls[0]) as one,
+        http(urls[caller_at]) as caller,
+        http(urls[0], "ann") as ann,
+    ):
+        await left(one, seen)
+        asked = await one.post("/v1/tools/orders__create_orders/call", json={"arguments": {"body": []}, "wait": 0})
+        assert (asked.status_code, asked.json()["error"]["code"]) == (202, "deferred")
+        call_id = asked.json()["call_id"]
+        assert (await caller.post(f"/v1/calls/{call_id}/cancel")).status_code == 202
+        seen.answers.set()
+        outcome = await ended(one, call_id)
+        assert outcome.json()["error"]["code"] in {"cancelled", "rate_limited"}
+        assert (await ann.get("/v1/approvals")).json() == {"approvals": []}
 
 
 async def test_the_same_key_leads_back_to_the_call_that_was_left(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
-        async with http(urls[0]) as one:
-            body = {"arguments": {"to": "x"}, "idempotency_key": "k1"}
-            call_id = await left(one, seen, MAIL, **body)
-            seen.answers.set()
-            await ended(one, call_id)
-            again = await one.post(MAIL, json={"wait": 0, **body})
-            assert (again.status_code, again.json()["call_id"], again.json()["data"]) == (200, call_id, {"ok": True})
+    async with (
+        play(tmp_path, gateways=1) as (urls, seen, _),
+        http(urls[0]) as one,
+    ):
+        body = {"arguments": {"to": "x"}, "idempotency_key": "k1"}
+        call_id = await left(one, seen, MAIL, **body)
+        seen.answers.set()
+        await ended(one, call_id)
+        again = await one.post(MAIL, json={"wait": 0, **body})
+        assert (again.status_code, again.json()["call_id"], again.json()["data"]) == (200, call_id, {"ok": True})
         assert len(seen.requests) == 1
-
-    await play(tmp_path, steps, gateways=1)
 
 
 async def test_each_principal_leaves_a_bounded_number_of_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,31 +222,33 @@ async def test_each_principal_leaves_a_bounded_number_of_calls(tmp_path: Path, m
 
     monkeypatch.setattr(BackgroundCalls, "_leave", leaving)
 
-    async def steps(urls: list[str], seen: Upstream, _path: Path) -> None:
-        async with http(urls[0]) as one, http(urls[0], "ann") as other, http(urls[1]) as elsewhere:
-            calls = [await left(one, seen) for _ in range(2)]
-            refused = await one.post(HEALTH, json={"wait": 0})
-            assert (refused.status_code, refused.json()["error"]["code"], refused.json()["call_id"]) == (
-                429,
-                "rate_limited",
-                "",
-            )
-            assert "retry-after" in refused.headers
-            assert len(seen.requests) == 2
-            calls_of_other = await left(other, seen)
-            # At another worker nobody knows before: the call is made, and its caller waits for it.
-            waiting = asyncio.create_task(elsewhere.post(HEALTH, json={"wait": 0}))
-            await asyncio.to_thread(seen.reached, 4)
-            async with asyncio.timeout(120):
-                await waits.wait()  # the others go on still, so it could not be left
-            seen.answers.set()
-            assert (await waiting).status_code == 200
-            for client, call_id in ((one, calls[0]), (one, calls[1]), (other, calls_of_other)):
-                assert (await ended(client, call_id)).status_code == 200
-            assert await left(one, seen)
-            seen.answers.set()
-
-    await play(tmp_path, steps)
+    async with (
+        play(tmp_path) as (urls, seen, _),
+        http(urls[0]) as one,
+        http(urls[0], "ann") as other,
+        http(urls[1]) as elsewhere,
+    ):
+        calls = [await left(one, seen) for _ in range(2)]
+        refused = await one.post(HEALTH, json={"wait": 0})
+        assert (refused.status_code, refused.json()["error"]["code"], refused.json()["call_id"]) == (
+            429,
+            "rate_limited",
+            "",
+        )
+        assert "retry-after" in refused.headers
+        assert len(seen.requests) == 2
+        calls_of_other = await left(other, seen)
+        # At another worker nobody knows before: the call is made, and its caller waits for it.
+        waiting = asyncio.create_task(elsewhere.post(HEALTH, json={"wait": 0}))
+        await asyncio.to_thread(seen.reached, 4)
+        async with asyncio.timeout(120):
+            await waits.wait()  # the others go on still, so it could not be left
+        seen.answers.set()
+        assert (await waiting).status_code == 200
+        for client, call_id in ((one, calls[0]), (one, calls[1]), (other, calls_of_other)):
+            assert (await ended(client, call_id)).status_code == 200
+        assert await left(one, seen)
+        seen.answers.set()
 
 
 @pytest.mark.parametrize(
@@ -292,20 +293,17 @@ async def test_a_call_that_is_left_when_the_gateway_stops_ends_first(tmp_path: P
 
 
 async def test_what_is_kept_of_a_call_that_runs_has_none_of_its_arguments(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
-        async with http(urls[0]) as one:
-            call_id = await left(one, seen, MAIL, arguments={"to": "canary-4711"})
-            kept = b"".join(file.read_bytes() for file in (path.parent / "var" / "state").glob("calls.db*"))
-            assert call_id.encode() in kept
-            assert b"canary-4711" not in kept
-            seen.answers.set()
-            await ended(one, call_id)
-
-    await play(tmp_path, steps, gateways=1)
+    async with play(tmp_path, gateways=1) as (urls, seen, path), http(urls[0]) as one:
+        call_id = await left(one, seen, MAIL, arguments={"to": "canary-4711"})
+        kept = b"".join(file.read_bytes() for file in (path.parent / "var" / "state").glob("calls.db*"))
+        assert call_id.encode() in kept
+        assert b"canary-4711" not in kept
+        seen.answers.set()
+        await ended(one, call_id)
 
 
 async def test_each_call_of_a_batch_may_be_left_alone(tmp_path: Path) -> None:
-    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
+    async with play(tmp_path, gateways=1) as (urls, seen, path):
         calls = [{"type": "tool_call", "id": f"c{n}", "name": "orders__get_health", "args": {}} for n in range(3)]
         refused = {"type": "tool_call", "id": "no", "name": "orders__nothing", "args": {}}
         seen.answers.clear()
@@ -329,8 +327,6 @@ async def test_each_call_of_a_batch_may_be_left_alone(tmp_path: Path) -> None:
                 assert (answer.status_code, answer.json()["error"]["code"]) == (400, "validation")
         assert endings(path) == ["ok"] * 5 + ["cancelled"]
 
-    await play(tmp_path, steps, gateways=1)
-
 
 def endings(path: Path, tool: str = "orders__get_health") -> list[str]:
     """How the calls to the API ended, as the record has it."""
@@ -344,7 +340,7 @@ async def test_writes_of_a_batch_are_made_to_their_end_if_its_client_leaves(
 ) -> None:
     paths: list[Path] = []
 
-    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
+    async with play(tmp_path, gateways=1) as (urls, seen, path):
         argument = "to" if tool == "orders__send_mail" else "order"
         calls = [{"type": "tool_call", "id": f"c{n}", "name": tool, "args": {argument: str(n)}} for n in range(2)]
         paths.append(path)
@@ -355,8 +351,6 @@ async def test_writes_of_a_batch_are_made_to_their_end_if_its_client_leaves(
             asking.cancel()
             await asyncio.wait((asking,))
         seen.answers.set()
-
-    await play(tmp_path, steps, gateways=1)
     assert endings(paths[0], tool) == [status] * 2
 
 
@@ -370,7 +364,7 @@ async def test_results_of_calls_that_were_left_are_kept_within_their_room(
     monkeypatch.setattr(background_calls, "_FRESH_S", 0.0)
     result = {"text": "x" * 3_000}
 
-    async def steps(urls: list[str], seen: Upstream, path: Path) -> None:
+    async with play(tmp_path) as (urls, seen, path):
         seen.body = json.dumps(result).encode()
         async with http(urls[0]) as one, http(urls[1]) as two, http(urls[1], "ann") as ann:
             seen.answers.clear()
@@ -399,5 +393,3 @@ async def test_results_of_calls_that_were_left_are_kept_within_their_room(
             call_id = await left(ann, seen)
             seen.answers.set()
             assert (await ended(ann, call_id)).json()["data"] == result
-
-    await play(tmp_path, steps)

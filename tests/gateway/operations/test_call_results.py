@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,10 @@ def measure() -> dict[str, int]:
     return {{"width": 3}}
 '''
 
-Steps = Callable[[Gateway, str, Upstream], Awaitable[None]]
 
-
-async def play(root: Path, policy: dict[str, Any], steps: Steps, **settings: Any) -> None:
-    """Runs steps with one gateway of a project of the API, a function that draws, and a phone."""
+@asynccontextmanager
+async def play(root: Path, policy: dict[str, Any], **settings: Any) -> AsyncIterator[tuple[Gateway, str, Upstream]]:
+    """Gateway of a project of the API, a function that draws, and a phone."""
 
     with upstream() as (seen, server):
         path = project(root / "p", server, policy, **settings)
@@ -59,7 +59,7 @@ async def play(root: Path, policy: dict[str, Any], steps: Steps, **settings: Any
         written["sources"] |= {"own": {"python": module}, "phone": {"device": "specs/phone.tools.yaml"}}
         path.write_text(json.dumps(written), encoding="utf-8")
         async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            await steps(gateway, url, seen)
+            yield gateway, url, seen
             await close_peers()
 
 
@@ -91,7 +91,7 @@ async def answer(gateway: Gateway, call_id: str, note: str = "", *, approve: boo
 
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
 async def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(tmp_path: Path, kind: type[Peer]) -> None:
-    async def steps(gateway: Gateway, url: str, seen: Upstream) -> None:
+    async with play(tmp_path, ASKS) as (gateway, url, seen):
         peer, stranger = await peer_of(kind, url), await peer_of(kind, url, "bare")
         asked = await peer.ask("tools/call", **MAIL)
         call_id = await waiting(gateway)
@@ -118,12 +118,10 @@ async def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(tmp_p
         assert len(seen.requests) == 1
         assert json.loads(text(await read(peer)))["calls"][0]["state"] == "completed"
 
-    await play(tmp_path, ASKS, steps)
-
 
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
 async def test_a_no_and_its_reason_are_read_too(tmp_path: Path, kind: type[Peer]) -> None:
-    async def steps(gateway: Gateway, url: str, seen: Upstream) -> None:
+    async with play(tmp_path, ASKS) as (gateway, url, seen):
         peer = await peer_of(kind, url)
         await peer.ask("tools/call", **MAIL)
         call_id = await waiting(gateway)
@@ -133,12 +131,10 @@ async def test_a_no_and_its_reason_are_read_too(tmp_path: Path, kind: type[Peer]
         assert text(result).startswith("approval_denied: a person denied this call: not on Fridays")
         assert seen.requests == []
 
-    await play(tmp_path, ASKS, steps)
-
 
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
 async def test_the_answer_is_what_the_tool_itself_would_have_answered(tmp_path: Path, kind: type[Peer]) -> None:
-    async def steps(gateway: Gateway, url: str, _seen: Upstream) -> None:
+    async with play(tmp_path, ASKS) as (gateway, url, _):
         peer = await peer_of(kind, url)
         await peer.ask("tools/call", name="own__draw", arguments={})
         call_id = await waiting(gateway)
@@ -146,14 +142,12 @@ async def test_the_answer_is_what_the_tool_itself_would_have_answered(tmp_path: 
         result = await read(peer, call_id=call_id, wait_s=60)
         assert result["content"] == [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]
 
-    await play(tmp_path, ASKS, steps)
-
 
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
 async def test_the_end_of_a_call_is_text_though_its_tool_lists_a_schema(tmp_path: Path, kind: type[Peer]) -> None:
     """Structured content goes with the schema that the called tool lists, and `get_call_result` lists none."""
 
-    async def steps(gateway: Gateway, url: str, _seen: Upstream) -> None:
+    async with play(tmp_path, ASKS) as (gateway, url, _):
         peer = await peer_of(kind, url)
         listed = {tool["name"]: tool.get("outputSchema") for tool in (await peer.ask("tools/list"))["tools"]}
         assert listed["own__measure"] is not None
@@ -165,36 +159,29 @@ async def test_the_end_of_a_call_is_text_though_its_tool_lists_a_schema(tmp_path
         assert result["content"] == [{"type": "text", "text": '{"width":3}'}]
         assert "structuredContent" not in result
 
-    await play(tmp_path, ASKS, steps)
-
 
 async def test_arguments_are_checked_and_waiting_is_bounded(tmp_path: Path) -> None:
-    async def steps(_gateway: Gateway, url: str, _seen: Upstream) -> None:
+    async with play(tmp_path, ASKS) as (_, url, _):
         peer = await peer_of(Peer, url)
         for wrong in ({"call_id": ""}, {"call_id": 5}, {"wait_s": 61}, {"wait_s": -1}, {"call_id": "x" * 129}):
             assert text(await read(peer, **wrong)).startswith("validation:"), wrong
         assert text(await read(peer, call_id="call_1", wait_s="0")).startswith("not_found:")  # "0" is taken for 0
         assert json.loads(text(await read(peer, call_id=None, wait_s=None))) == {"calls": []}
 
-    await play(tmp_path, ASKS, steps)
-
 
 async def test_rest_answers_at_once_and_with_the_status_of_the_call(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, url: str, _seen: Upstream) -> None:
-        async with http(url) as client:
-            path = f"/v1/tools/{RESULT}/call"
-            made = await client.post("/v1/tools/orders__send_mail/call", json={"arguments": {}, "wait": 0})
-            body = {"arguments": {"call_id": made.json()["call_id"], "wait_s": 0}}
-            assert (await client.post(path, json=body)).status_code == 202
-            await answer(gateway, made.json()["call_id"], "yes")
-            body["arguments"]["wait_s"] = 60
-            done = await client.post(path, json=body)
-            assert (done.status_code, done.json()["tool"]) == (200, "orders__send_mail")
-            assert (done.json()["data"], done.json()["meta"]["note"]) == ({"ok": True}, "yes")
-            unknown = await client.post(path, json={"arguments": {"call_id": "call_x"}})
-            assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_found")
-
-    await play(tmp_path, ASKS, steps)
+    async with play(tmp_path, ASKS) as (gateway, url, _), http(url) as client:
+        path = f"/v1/tools/{RESULT}/call"
+        made = await client.post("/v1/tools/orders__send_mail/call", json={"arguments": {}, "wait": 0})
+        body = {"arguments": {"call_id": made.json()["call_id"], "wait_s": 0}}
+        assert (await client.post(path, json=body)).status_code == 202
+        await answer(gateway, made.json()["call_id"], "yes")
+        body["arguments"]["wait_s"] = 60
+        done = await client.post(path, json=body)
+        assert (done.status_code, done.json()["tool"]) == (200, "orders__send_mail")
+        assert (done.json()["data"], done.json()["meta"]["note"]) == ({"ok": True}, "yes")
+        unknown = await client.post(path, json={"arguments": {"call_id": "call_x"}})
+        assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_found")
 
 
 async def listed(client: httpx.AsyncClient) -> list[str]:
@@ -242,7 +229,7 @@ LISTED = [
 async def test_it_is_listed_where_a_call_can_be_pending(
     tmp_path: Path, policy: dict[str, Any], settings: dict[str, Any], shown: bool
 ) -> None:
-    async def steps(_gateway: Gateway, url: str, _seen: Upstream) -> None:
+    async with play(tmp_path, policy, **settings) as (_, url, _):
         async with http(url) as client:
             names = await listed(client)
         assert (RESULT in names) is shown
@@ -250,11 +237,9 @@ async def test_it_is_listed_where_a_call_can_be_pending(
         peer = await peer_of(Peer, url)
         assert (RESULT in {tool["name"] for tool in (await peer.ask("tools/list"))["tools"]}) is shown
 
-    await play(tmp_path, policy, steps, **settings)
-
 
 async def test_it_is_listed_beside_the_tools_that_search_and_called_through_them(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, url: str, _seen: Upstream) -> None:
+    async with play(tmp_path, ASKS, gateway={"search_above": 1}) as (gateway, url, _):
         peer = await peer_of(Peer, url)
         names = {tool["name"] for tool in (await peer.ask("tools/list"))["tools"]}
         assert {RESULT, "search_tools", "describe_tool"} <= names
@@ -271,18 +256,14 @@ async def test_it_is_listed_beside_the_tools_that_search_and_called_through_them
             assert not result["isError"]
             assert '"ok":true' in text(result)
 
-    await play(tmp_path, ASKS, steps, gateway={"search_above": 1})
-
 
 async def test_a_device_that_is_asked_is_told_with_the_tool(tmp_path: Path) -> None:
     policy = {"rules": [{"id": "p", "to": ["bot"], "tools": ["phone__ring"], "verdict": "allow"}]}
 
-    async def steps(_gateway: Gateway, url: str, _seen: Upstream) -> None:
+    async with play(tmp_path, policy) as (_, url, _):
         peer = await peer_of(Peer, url)
         said = text(await peer.ask("tools/call", name="phone__ring", arguments={}))
         assert said.startswith("deferred:")
         (one,) = json.loads(text(await read(peer)))["calls"]
         assert f"{RESULT} with call_id {one['call_id']} returns its result" in said
         assert text(await read(peer, call_id=one["call_id"], wait_s=0)) == said
-
-    await play(tmp_path, policy, steps)

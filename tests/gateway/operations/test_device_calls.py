@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +19,19 @@ from toolgen.core.json_codec import MAX_DEPTH
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.operations import device_calls
 
-Steps = Callable[[Served], Awaitable[None]]
 
-
-async def play(root: Path, steps: Steps, policy: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """The record of what the steps did."""
-    settings = device_project(root / "p", policy)
-
-    async with asyncio.timeout(120), Served(settings) as served:
-        await steps(served)
-    return recorded(settings)
+@asynccontextmanager
+async def play(root: Path, policy: dict[str, Any] | None = None) -> AsyncIterator[Served]:
+    """A served gateway of a project with a phone."""
+    async with asyncio.timeout(120), Served(device_project(root / "p", policy)) as served:
+        yield served
+    recorded(served.settings)  # it verifies
 
 
 async def test_a_call_is_asked_of_its_callers_device_and_ends_with_what_the_device_answers(tmp_path: Path) -> None:
     calls: list[str] = []
 
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         calls.append(call_id := await served.asked(reason="to find a café"))
         (shown,) = await served.requests()
         assert shown["request"] == {"jsonrpc": "2.0", "id": call_id, "method": "location.get", "params": {}}
@@ -49,8 +47,7 @@ async def test_a_call_is_asked_of_its_callers_device_and_ends_with_what_the_devi
         envelope = await served.outcome(call_id)
         assert (envelope["status"], envelope["data"]) == ("ok", {"latitude": 48.1, "longitude": 11.6, "owner": "Ann"})
         assert await served.requests() == []
-
-    record = await play(tmp_path, steps)
+    record = recorded(served.settings)
     told = [(entry["event"], entry.get("status"), entry.get("code")) for entry in record if "call_id" in entry]
     assert told == [
         ("intent", None, None),
@@ -63,7 +60,7 @@ async def test_a_call_is_asked_of_its_callers_device_and_ends_with_what_the_devi
 
 
 async def test_params_are_made_of_arguments_and_what_is_not_given_is_left_out(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         await served.asked("phone__copy_text", text="$5 for \u202eyou")
         await served.asked("phone__copy_text", text="b", **{"from": "mail"})
         one, two = await served.requests()
@@ -71,29 +68,23 @@ async def test_params_are_made_of_arguments_and_what_is_not_given_is_left_out(tm
         assert two["request"]["params"] == {"content": {"text": "b", "kind": "plain"}, "source": "mail"}
         assert "display" not in one
 
-    await play(tmp_path, steps)
-
 
 async def test_what_is_displayed_holds_nothing_that_nobody_sees_and_stays_short(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         await served.asked(reason="a\u202e b\u200b\n\nc" + "d" * 190)
         (shown,) = await served.requests()
         assert shown["display"].startswith("Share your location? a b cd")
         assert len(shown["display"]) < 340
 
-    await play(tmp_path, steps)
-
 
 async def test_a_call_that_waits_at_the_gateway_is_given_the_answer_as_soon_as_it_comes(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         async with asyncio.TaskGroup() as group:
             call = group.create_task(served.call("phone__get_location", {"reason": "x"}, wait=100))
             poll = await served.get("/v1/device/requests?wait=60", "ann")
             (shown,) = poll.json()["requests"]
             assert (await served.answer(shown["request"]["id"], result=HERE)).status_code == 200
         assert call.result()["data"]["latitude"] == 48.1
-
-    await play(tmp_path, steps)
 
 
 async def test_a_device_that_listens_here_is_told_by_the_call_itself(
@@ -103,19 +94,16 @@ async def test_a_device_that_listens_here_is_told_by_the_call_itself(
         """What looks for calls at other workers, and would find this one too, a moment later."""
         await asyncio.Event().wait()
 
-    async def steps(served: Served) -> None:
-        async with asyncio.TaskGroup() as group:
-            poll = group.create_task(served.get("/v1/device/requests?wait=60", "ann"))
-            listening = served.gateway._devices._listening
-            await until(lambda: "ann" in listening)
-            ann = listening["ann"]
-            call_id = await served.asked()
-            assert ann.changes == 1
-            (shown,) = (await poll).json()["requests"]
-            assert shown["request"]["id"] == call_id
-
     monkeypatch.setattr(device_calls.DeviceCalls, "_watch", nothing)
-    await play(tmp_path, steps)
+    async with play(tmp_path) as served, asyncio.TaskGroup() as group:
+        poll = group.create_task(served.get("/v1/device/requests?wait=60", "ann"))
+        listening = served.gateway._devices._listening
+        await until(lambda: "ann" in listening)
+        ann = listening["ann"]
+        call_id = await served.asked()
+        assert ann.changes == 1
+        (shown,) = (await poll).json()["requests"]
+        assert shown["request"]["id"] == call_id
 
 
 ERRORS = [
@@ -136,7 +124,7 @@ ERRORS = [
 async def test_an_error_of_the_device_is_one_that_the_agent_can_act_on(
     tmp_path: Path, error: dict[str, Any], ending: tuple[str, str, int], data: object
 ) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked()
         taken = await served.answer(call_id, error=error)
         assert (taken.status_code, taken.json()["status"]) == (200, ending[0])
@@ -145,8 +133,7 @@ async def test_an_error_of_the_device_is_one_that_the_agent_can_act_on(
         assert (told["status"], told["error"]["code"], answer.status_code) == ending
         assert told.get("data") == data
         assert told["error"]["suggestion"]
-
-    record = await play(tmp_path, steps)
+    record = recorded(served.settings)
     assert [(entry["status"], entry["code"]) for entry in record if entry["event"] == "outcome"] == [
         ("pending", "deferred"),
         ending[:2],
@@ -154,7 +141,7 @@ async def test_an_error_of_the_device_is_one_that_the_agent_can_act_on(
 
 
 async def test_only_the_device_of_the_user_that_an_agent_acts_for_is_asked_and_may_answer(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         acting = {"x-on-behalf-of": "ann"}
         async with served.http("bot") as bot:
             answer = await bot.post(
@@ -175,14 +162,13 @@ async def test_only_the_device_of_the_user_that_an_agent_acts_for_is_asked_and_m
             ended = await bot.get(f"/v1/calls/{call_id}", headers=acting)
             assert ended.json()["data"]["owner"] == "Ann"
             assert (await bot.get(f"/v1/calls/{call_id}")).status_code == 404
-
-    record = await play(tmp_path, steps)
+    record = recorded(served.settings)
     refusals = [(entry["principal"], entry["code"]) for entry in record if entry["event"] == "refusal"]
     assert refusals == [("bot", "not_found"), ("bot", "not_found"), ("eve", "not_found")]
 
 
 async def test_one_answer_counts_however_many_come_at_once(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked()
         answers = await asyncio.gather(
             *(served.answer(call_id, result={**HERE, "owner": f"o{number}"}) for number in range(20))
@@ -190,14 +176,13 @@ async def test_one_answer_counts_however_many_come_at_once(tmp_path: Path) -> No
         assert sorted(answer.status_code for answer in answers) == [200] + [409] * 19
         (winner,) = (number for number, answer in enumerate(answers) if answer.status_code == 200)
         assert (await served.outcome(call_id))["data"]["owner"] == f"o{winner}"
-
-    record = await play(tmp_path, steps)
+    record = recorded(served.settings)
     assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in record) == 1
     assert sum(entry["event"] == "refusal" and entry["code"] == "conflict" for entry in record) == 19
 
 
 async def test_a_result_that_breaks_its_schema_is_refused_and_changes_nothing(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked()
         for result in (None, [], {}, {"coords": {"latitude": "48"}}, {"coords": {"latitude": 1}}):
             refused = await served.answer(call_id, result=result)
@@ -205,8 +190,7 @@ async def test_a_result_that_breaks_its_schema_is_refused_and_changes_nothing(tm
         assert (await served.outcome(call_id))["status"] == "pending"
         assert len(await served.requests()) == 1
         assert (await served.answer(call_id, result=HERE)).status_code == 200
-
-    record = await play(tmp_path, steps)
+    record = recorded(served.settings)
     assert [entry["code"] for entry in record if entry["event"] == "refusal"] == ["validation"] * 5
 
 
@@ -215,7 +199,7 @@ async def test_an_answer_that_is_nested_too_deeply_is_refused_and_the_call_still
     for _ in range(MAX_DEPTH):
         deep = [deep, 0, 0, 0]
 
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked()
         for answer in (
             {"result": deep},
@@ -227,15 +211,14 @@ async def test_an_answer_that_is_nested_too_deeply_is_refused_and_the_call_still
             assert f"nested more than {MAX_DEPTH} levels deep" in refused.json()["error"]["message"]
         assert (await served.outcome(call_id))["status"] == "pending"
         assert (await served.answer(call_id, result=HERE)).status_code == 200
-
-    assert "SECRET" not in str(await play(tmp_path, steps))
+    assert "SECRET" not in str(recorded(served.settings))
 
 
 async def test_a_device_that_only_answers_wrong_is_told_where_and_its_call_expires(tmp_path: Path) -> None:
     """Nothing of what it said passes, and the request is not open for ever."""
     wrong = {"coords": {"latitude": "SECRET-48", "longitude": 1}, "owner": "SECRET-Ann"}
 
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked()
         for _ in range(3):
             refused = await served.answer(call_id, result=wrong)
@@ -254,14 +237,13 @@ async def test_a_device_that_only_answers_wrong_is_told_where_and_its_call_expir
         told = await served.outcome(call_id)
         assert (told["status"], told["error"]["code"]) == ("refused", "expired")
         assert "SECRET" not in str(told)
-
-    record = await play(tmp_path, steps)
+    record = recorded(served.settings)
     assert [entry["code"] for entry in record if entry["event"] == "refusal"] == ["validation"] * 3 + ["expired"]
     assert "SECRET" not in str(record)
 
 
 async def test_an_answer_after_the_time_is_over_is_gone_and_so_is_one_to_a_withdrawn_call(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         late, withdrawn = await served.asked("phone__copy_text"), await served.asked()
         cancelled = await served.post(f"/v1/calls/{withdrawn}/cancel", "ann", {})
         assert cancelled.json()["status"] == "cancelled"
@@ -283,8 +265,6 @@ async def test_an_answer_after_the_time_is_over_is_gone_and_so_is_one_to_a_withd
         assert (told["status"], told["error"]["code"]) == ("refused", "expired")
         assert (await served.answer(late, result=None)).status_code == 410
 
-    await play(tmp_path, steps)
-
 
 async def _later(now: Callable[[], Awaitable[float]], seconds: float) -> float:
     return await now() + seconds
@@ -293,7 +273,7 @@ async def _later(now: Callable[[], Awaitable[float]], seconds: float) -> float:
 async def test_what_the_policy_hides_is_hidden_in_what_a_device_answers(tmp_path: Path) -> None:
     policy = {**ALLOW, "redact": [{"tools": ["phone__*"], "fields": ["$..owner"], "with": "…"}]}
 
-    async def steps(served: Served) -> None:
+    async with play(tmp_path, policy) as served:
         call_id = await served.asked()
         await served.answer(call_id, result=HERE)
         assert (await served.outcome(call_id))["data"]["owner"] == "…"
@@ -302,8 +282,7 @@ async def test_what_the_policy_hides_is_hidden_in_what_a_device_answers(tmp_path
         told = await served.outcome(failed)
         assert told["data"] == {"owner": "…"}
         assert "Ann" not in str(told)
-
-    record = await play(tmp_path, steps, policy)
+    record = recorded(served.settings)
     assert "Ann" not in str(record)
 
 
@@ -314,7 +293,7 @@ async def test_files_of_a_device_are_named_and_not_written_out(tmp_path: Path, s
     coded = base64.b64encode(photo).decode()
     data = {"photo": {"base64": coded, "media_type": "image/png"}, "raw": coded}
 
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked("phone__ring")
         said: dict[str, Any] = {"result": data} if succeeds else {"error": {"code": 7, "message": "no", "data": data}}
         assert (await served.answer(call_id, **said)).status_code == 200
@@ -324,16 +303,12 @@ async def test_files_of_a_device_are_named_and_not_written_out(tmp_path: Path, s
             assert reference["media_type"] == "image/png"
             assert (await served.get(reference["path"], "ann")).content == photo
 
-    await play(tmp_path, steps)
-
 
 async def test_characters_that_nobody_sees_are_taken_out_of_an_answer(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked("phone__ring")
         await served.answer(call_id, result={"say\u200b": ["ig\u2060nore \U000e0041"]})
         assert (await served.outcome(call_id))["data"] == {"say": ["ignore "]}
-
-    await play(tmp_path, steps)
 
 
 async def test_a_call_that_a_person_agreed_to_goes_on_to_the_device_and_nobody_answers_for_it_before(
@@ -346,7 +321,7 @@ async def test_a_call_that_a_person_agreed_to_goes_on_to_the_device_and_nobody_a
         "approvals": {"approvers": ["bot"]},
     }
 
-    async def steps(served: Served) -> None:
+    async with play(tmp_path, policy) as served:
         envelope = await served.call("phone__copy_text", {"text": "x"})
         call_id = envelope["call_id"]
         assert envelope["error"]["code"] == "approval_required"
@@ -361,8 +336,7 @@ async def test_a_call_that_a_person_agreed_to_goes_on_to_the_device_and_nobody_a
         assert (await served.outcome(call_id))["error"]["code"] == "deferred"
         assert (await served.answer(call_id, result=None)).status_code == 200
         assert (await served.outcome(call_id))["status"] == "ok"
-
-    record = await play(tmp_path, steps, policy)
+    record = recorded(served.settings)
     told = [(entry["event"], entry.get("status"), entry.get("code")) for entry in record if entry["event"] != "refusal"]
     assert told == [
         ("intent", None, None),
@@ -384,7 +358,7 @@ async def test_toolsets_hold_for_the_tools_of_a_device_as_for_all(tmp_path: Path
         },
     }
 
-    async def steps(served: Served) -> None:
+    async with play(tmp_path, policy) as served:
         listed = {
             who: [tool["name"] for tool in (await served.get("/v1/tools", who)).json()["tools"]]
             for who in ("ann", "bare")
@@ -399,13 +373,11 @@ async def test_toolsets_hold_for_the_tools_of_a_device_as_for_all(tmp_path: Path
         await served.asked(who="bare")
         assert len(await served.requests("bare")) == 1
 
-    await play(tmp_path, steps, policy)
-
 
 async def test_a_request_is_not_handed_out_while_its_tool_is_paused_and_not_under_a_policy_that_says_no(
     tmp_path: Path,
 ) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         call_id = await served.asked()
         pauses = served.gateway.pausing
         assert await pauses.pause(principal="", source="", tool="phone__get_*", reason="", by="eve") == ""
@@ -419,8 +391,6 @@ async def test_a_request_is_not_handed_out_while_its_tool_is_paused_and_not_unde
         told = await served.outcome(call_id)
         assert (told["status"], told["error"]["code"], told.get("data")) == ("refused", "expired", None)
 
-    await play(tmp_path, steps)
-
 
 async def test_a_limit_counts_a_call_once_and_a_principal_has_so_many_that_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -428,7 +398,7 @@ async def test_a_limit_counts_a_call_once_and_a_principal_has_so_many_that_wait(
     monkeypatch.setattr(device_calls, "MAX_EACH", 3)
     policy = {**ALLOW, "limits": [{"id": "few", "per": ["principal"], "rate": "5/h", "burst": 5}]}
 
-    async def steps(served: Served) -> None:
+    async with play(tmp_path, policy) as served:
         first, *_ = [await served.asked() for _ in range(3)]
         crowded = await served.call("phone__get_location", {"reason": "x"})
         assert (crowded["status"], crowded["error"]["code"]) == ("refused", "rate_limited")
@@ -438,8 +408,6 @@ async def test_a_limit_counts_a_call_once_and_a_principal_has_so_many_that_wait(
         limited = await served.call("phone__get_location", {"reason": "x"})
         assert (limited["error"]["code"], limited["error"]["rule"]) == ("rate_limited", "few")
         await served.asked(who="bare")  # another's
-
-    await play(tmp_path, steps, policy)
 
 
 async def test_earlier_calls_count_a_device_call_as_made_at_once_and_as_succeeded_once_it_is_answered(
@@ -465,18 +433,16 @@ async def test_earlier_calls_count_a_device_call_as_made_at_once_and_as_succeede
         ]
     }
 
-    async def steps(served: Served) -> None:
+    async with play(tmp_path, policy) as served:
         call_id = await served.asked()
         assert (await served.call("phone__ring", {}))["error"]["code"] == "forbidden"
         assert (await served.call("phone__copy_text", {"text": "x"}))["error"]["code"] == "forbidden"
         await served.answer(call_id, result=HERE)
         await served.asked("phone__copy_text")
 
-    await play(tmp_path, steps, policy)
-
 
 async def test_a_repeated_key_is_told_how_the_first_call_stands(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         body = {"arguments": {"text": "x"}, "wait": 0, "idempotency_key": "once"}
         first = (await served.post("/v1/tools/phone__copy_text/call", "ann", body)).json()
         again = (await served.post("/v1/tools/phone__copy_text/call", "ann", body)).json()
@@ -486,8 +452,6 @@ async def test_a_repeated_key_is_told_how_the_first_call_stands(tmp_path: Path) 
         await served.answer(first["call_id"], result=None)
         ended = (await served.post("/v1/tools/phone__copy_text/call", "ann", body)).json()
         assert (ended["status"], ended["call_id"]) == ("ok", first["call_id"])
-
-    await play(tmp_path, steps)
 
 
 async def test_a_request_and_an_answer_outlive_the_gateway(tmp_path: Path) -> None:
@@ -582,7 +546,7 @@ async def test_a_workflow_waits_for_the_device_at_each_of_its_steps(tmp_path: Pa
 
 
 async def test_over_mcp_the_caller_is_told_what_waits_and_where_its_result_will_be(tmp_path: Path) -> None:
-    async def steps(served: Served) -> None:
+    async with play(tmp_path) as served:
         async with served.http("ann") as http:
             accept = {"accept": "application/json, text/event-stream"}
             hello = {
@@ -601,5 +565,3 @@ async def test_over_mcp_the_caller_is_told_what_waits_and_where_its_result_will_
         assert result["isError"] is True
         assert text.startswith("deferred: the request waits for the user's device")
         assert f"/v1/calls/{shown['request']['id']}" in text
-
-    await play(tmp_path, steps)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -59,25 +60,24 @@ class Driver:
         return self.over
 
 
+@asynccontextmanager
 async def with_pool(
-    work: Callable[[Pool[int], Driver], Awaitable[None]], *, size: int = 2, wait_s: float = 0.0, clock: object = None
-) -> None:
+    *, size: int = 2, wait_s: float = 0.0, clock: object = None
+) -> AsyncIterator[tuple[Pool[int], Driver]]:
     driver = Driver()
-    await work(Pool(driver, size=size, wait_s=wait_s, clock=clock or SystemClock()), driver)  # type: ignore[arg-type]
+    yield Pool(driver, size=size, wait_s=wait_s, clock=clock or SystemClock()), driver
 
 
 async def test_a_connection_is_used_again_after_it_ended() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         for _ in range(3):
             async with pool.session(1.0) as connection:
                 assert connection == 1
         assert driver.ended == [1, 1, 1]
 
-    await with_pool(work)
-
 
 async def test_there_are_never_more_than_its_size() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         async with pool.session(1.0), pool.session(1.0):
             with pytest.raises(PoolExhaustedError):
                 async with pool.session(1.0):
@@ -86,11 +86,10 @@ async def test_there_are_never_more_than_its_size() -> None:
             pass
         assert driver.opened == 2
 
-    await with_pool(work)
-
 
 async def test_whoever_waits_gets_the_next_free_one() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool(size=1, wait_s=60.0) as (pool, driver):
+
         async def one() -> int:
             async with pool.session(1.0) as connection:
                 await asyncio.sleep(0)
@@ -99,11 +98,9 @@ async def test_whoever_waits_gets_the_next_free_one() -> None:
         assert await asyncio.gather(*(one() for _ in range(20))) == [1] * 20
         assert driver.opened == 1
 
-    await with_pool(work, size=1, wait_s=60.0)
-
 
 async def test_what_leaves_with_an_exception_is_abandoned() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         with pytest.raises(KeyError):
             async with pool.session(1.0):
                 raise KeyError
@@ -111,11 +108,9 @@ async def test_what_leaves_with_an_exception_is_abandoned() -> None:
         async with pool.session(1.0) as connection:
             assert connection == 2
 
-    await with_pool(work)
-
 
 async def test_whoever_is_cancelled_while_dead_connections_are_thrown_away_gets_no_other() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         async with pool.session(1.0), pool.session(1.0):
             pass
         driver.dead = {1, 2}
@@ -134,11 +129,9 @@ async def test_whoever_is_cancelled_while_dead_connections_are_thrown_away_gets_
         async with pool.session(1.0) as connection:
             assert connection == 3
 
-    await with_pool(work)
-
 
 async def test_abandoning_goes_to_its_end_when_the_caller_is_cancelled_twice() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         entered = asyncio.Event()
 
         async def one() -> None:
@@ -155,11 +148,9 @@ async def test_abandoning_goes_to_its_end_when_the_caller_is_cancelled_twice() -
             await task
         assert driver.abandoned == [1]
 
-    await with_pool(work)
-
 
 async def test_one_dead_connection_says_that_its_idle_siblings_are() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         async with pool.session(1.0), pool.session(1.0):
             pass
         driver.dead = {1, 2}
@@ -167,22 +158,18 @@ async def test_one_dead_connection_says_that_its_idle_siblings_are() -> None:
             assert connection == 3
         assert sorted(driver.abandoned) == [1, 2]
 
-    await with_pool(work)
-
 
 async def test_a_new_connection_that_is_dead_at_once_is_the_callers_to_know() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         driver.dead = {1, 2}
         with pytest.raises(LostConnectionError):
             async with pool.session(1.0):
                 pytest.fail("it began")
         assert driver.abandoned == [1]
 
-    await with_pool(work)
-
 
 async def test_one_that_cannot_be_ended_is_thrown_away() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         driver.broken_end = True
         async with pool.session(1.0):
             pass
@@ -190,13 +177,11 @@ async def test_one_that_cannot_be_ended_is_thrown_away() -> None:
             assert connection == 2
         assert driver.abandoned == [1, 2]
 
-    await with_pool(work)
-
 
 async def test_an_old_one_is_replaced() -> None:
     clock = Clock()
 
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool(clock=clock) as (pool, driver):
         async with pool.session(1.0):
             pass
         clock.now = 301.0
@@ -204,11 +189,9 @@ async def test_an_old_one_is_replaced() -> None:
             assert connection == 2
         assert driver.abandoned == [1]
 
-    await with_pool(work, clock=clock)
-
 
 async def test_closing_closes_what_is_idle_now_and_the_rest_as_it_comes_back() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         async with pool.session(1.0):
             async with pool.session(1.0):
                 pass
@@ -216,11 +199,9 @@ async def test_closing_closes_what_is_idle_now_and_the_rest_as_it_comes_back() -
             assert driver.abandoned == [2]
         assert driver.abandoned == [2, 1]
 
-    await with_pool(work)
-
 
 async def test_what_goes_on_after_it_was_abandoned_counts_until_the_server_says_it_is_gone() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool(wait_s=0.1) as (pool, driver):
         driver.lingers = True
         for _ in range(2):
             with pytest.raises(RuntimeError):
@@ -239,11 +220,9 @@ async def test_what_goes_on_after_it_was_abandoned_counts_until_the_server_says_
                 async with pool.session(1.0):
                     pass
 
-    await with_pool(work, wait_s=0.1)
-
 
 async def test_a_pool_that_closes_waits_for_nothing_that_lingers() -> None:
-    async def work(pool: Pool[int], driver: Driver) -> None:
+    async with with_pool() as (pool, driver):
         driver.lingers = True
         with pytest.raises(RuntimeError):
             async with pool.session(1.0):
@@ -252,5 +231,3 @@ async def test_a_pool_that_closes_waits_for_nothing_that_lingers() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert not pool._lingering
-
-    await with_pool(work)

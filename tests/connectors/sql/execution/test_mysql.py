@@ -13,7 +13,6 @@ import pytest
 from tests.databases import mysql, mysql_database, run_statements, sql_call, statement, with_executor
 from tests.patient import until
 from toolgen.connectors.sql.engines import location_of
-from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
@@ -237,7 +236,7 @@ def running(location: str, text: str) -> int:
 
 
 async def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(location) as executor:
         asked = sql_call("mysql", "query", statement("SELECT SLEEP(61)", timeout_s=60.0))
         task = asyncio.create_task(executor.execute(asked))
         await until(lambda: running(location, "SLEEP(61)") > 0)
@@ -246,13 +245,11 @@ async def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> Non
             await task
         await until(lambda: running(location, "SLEEP(61)") == 0)
 
-    await with_executor(location, work)
-
 
 async def test_a_cancelled_change_is_cancelled_on_the_server_and_nothing_of_it_stays(location: str) -> None:
     slow = "(SELECT COUNT(*) FROM customers a, customers b, customers c, customers d WHERE a.name < d.name)"
 
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(location) as executor:
         tables = frozenset({f"{name_of(location)}.counter"})
         options = {"tables": tables, "timeout_s": 60.0, "writes": "update", "max_changes": 1}
         change = statement(f"UPDATE counter SET n = n + 1 + {slow}", **options)
@@ -263,8 +260,6 @@ async def test_a_cancelled_change_is_cancelled_on_the_server_and_nothing_of_it_s
             await task
         async with asyncio.timeout(30):  # it would take its sixty otherwise
             await until(lambda: running(location, "UPDATE counter%") == 0)
-
-    await with_executor(location, work)
     assert rows((await run(location, "SELECT n FROM counter"))[0]) == [[0]]
 
 
@@ -277,7 +272,7 @@ async def test_what_is_cut_short_does_not_go_on_on_the_server(location: str) -> 
 
 
 async def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(f"{location}?pool_size=1") as executor:
         asked = sql_call("mysql", "query", statement("SELECT SLEEP(62)", timeout_s=60.0))
         task = asyncio.create_task(executor.execute(asked))
         await until(lambda: running(location, "SLEEP(62)") > 0)
@@ -288,19 +283,15 @@ async def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> 
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    await with_executor(f"{location}?pool_size=1", work)
-
 
 async def test_a_connection_that_died_is_replaced(location: str) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(location) as executor:
         asked = sql_call("mysql", "query", statement("SELECT CONNECTION_ID()"))
         ((first,),) = rows(await executor.execute(asked))
         with closing(mysql("mysql")) as admin, admin.cursor() as cursor:
             cursor.execute(f"KILL {first}")
         ((second,),) = rows(await executor.execute(asked))
         assert first != second
-
-    await with_executor(location, work)
 
 
 async def test_tls_that_was_asked_for_is_never_done_without(location: str) -> None:

@@ -288,7 +288,7 @@ def active(location: str, text: str) -> int:
 
 
 async def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(location) as executor:
         running = asyncio.create_task(
             executor.execute(sql_call("postgres", "query", statement("SELECT pg_sleep(61)", timeout_s=60.0)))
         )
@@ -298,11 +298,9 @@ async def test_a_cancelled_call_is_cancelled_on_the_server(location: str) -> Non
             await running
         await until(lambda: active(location, "FETCH") + active(location, "pg_sleep(61)") == 0)
 
-    await with_executor(location, work)
-
 
 async def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(f"{location}?pool_size=1") as executor:
         running = asyncio.create_task(
             executor.execute(sql_call("postgres", "query", statement("SELECT pg_sleep(62)", timeout_s=60.0)))
         )
@@ -315,13 +313,11 @@ async def test_no_free_connection_is_an_answer_and_not_a_hang(location: str) -> 
             await running
         assert rows(await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))) == [[1]]
 
-    await with_executor(f"{location}?pool_size=1", work)
-
 
 async def test_a_connection_that_died_is_replaced(location: str) -> None:
     """As after a restart of the server: whoever calls next notices nothing."""
 
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(location) as executor:
         asked = sql_call("postgres", "query", statement("SELECT pg_backend_pid()"))
         ((first,),) = rows(await executor.execute(asked))
         with postgres("postgres") as admin:
@@ -329,11 +325,9 @@ async def test_a_connection_that_died_is_replaced(location: str) -> None:
         ((second,),) = rows(await executor.execute(asked))
         assert first != second
 
-    await with_executor(location, work)
-
 
 async def test_a_connection_lost_under_a_statement_is_a_failure_and_the_next_call_works(location: str) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(location) as executor:
         running = asyncio.create_task(
             executor.execute(sql_call("postgres", "query", statement("SELECT pg_sleep(63)", timeout_s=60.0)))
         )
@@ -346,8 +340,6 @@ async def test_a_connection_lost_under_a_statement_is_a_failure_and_the_next_cal
         assert isinstance(lost, Failed)
         assert lost.error.code == "upstream_error"
         assert rows(await executor.execute(sql_call("postgres", "query", statement("SELECT 1")))) == [[1]]
-
-    await with_executor(location, work)
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:

@@ -86,7 +86,7 @@ UNINTERRUPTIBLE: list[tuple[str, str, tuple[Json, ...]]] = [
 async def test_a_function_that_looks_at_no_clock_is_ended(
     dialect: str, sql: str, parameters: tuple[Json, ...], locations: dict[str, str]
 ) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations[dialect]) as executor:
         hostile = [ask(executor, dialect, sql, *parameters, timeout_s=0.05) for _ in range(6)]
         results = await asyncio.gather(*hostile)
         # On a machine with much to do the last ones get no place in their time.
@@ -96,8 +96,6 @@ async def test_a_function_that_looks_at_no_clock_is_ended(
             "upstream_unavailable",
         }
         assert code(await ask(executor, dialect, "SELECT 1")) == "ok"
-
-    await with_executor(locations[dialect], work)
 
 
 HUNGRY = [
@@ -112,7 +110,7 @@ HUNGRY = [
 
 @pytest.mark.parametrize("sql", HUNGRY)
 async def test_memory_is_bounded_whatever_the_library_counts(sql: str, locations: dict[str, str]) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations["duckdb"]) as executor:
         assert code(await ask(executor, "duckdb", sql, timeout_s=3.0)) in {
             "response_too_large",
             "upstream_timeout",
@@ -120,8 +118,6 @@ async def test_memory_is_bounded_whatever_the_library_counts(sql: str, locations
             "sql_failed",
         }
         assert code(await ask(executor, "duckdb", "SELECT 1")) == "ok"
-
-    await with_executor(locations["duckdb"], work)
 
 
 @pytest.mark.sweep
@@ -133,15 +129,13 @@ async def test_more_statements_than_processes_are_told_to_come_back(
         runs_s = 1.5
         monkeypatch.setattr(sandbox_pool, "_WAIT_S", 0.3)
 
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations["sqlite"]) as executor:
         endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t"
         results = await asyncio.gather(*(ask(executor, "sqlite", endless, timeout_s=runs_s) for _ in range(5)))
         codes = sorted(map(code, results))
         assert codes == ["upstream_timeout"] * 4 + ["upstream_unavailable"]
         waiting = [result.error.retry_after_s for result in results if code(result) == "upstream_unavailable"]  # type: ignore[union-attr]
         assert waiting == [1.0]
-
-    await with_executor(locations["sqlite"], work)
 
 
 async def test_callers_who_leave_while_processes_start_start_no_more_of_them(
@@ -151,7 +145,7 @@ async def test_callers_who_leave_while_processes_start_start_no_more_of_them(
     start = sandbox_pool._Child
     monkeypatch.setattr(sandbox_pool, "_Child", lambda *given: started.append(given) or start(*given))
 
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations["sqlite"]) as executor:
         for _ in range(10):
             asked = [asyncio.create_task(ask(executor, "sqlite", "SELECT 1")) for _ in range(4)]
             for _ in range(5):
@@ -166,19 +160,15 @@ async def test_callers_who_leave_while_processes_start_start_no_more_of_them(
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         assert len(started) == 4
 
-    await with_executor(locations["sqlite"], work)
-
 
 async def test_a_process_that_is_gone_is_replaced(locations: dict[str, str]) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations["sqlite"]) as executor:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         gone = child_of(executor)
         os.kill(gone, 9)
         await asyncio.to_thread(os.waitid, os.P_PID, gone, os.WEXITED | os.WNOWAIT)
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         assert child_of(executor) != gone
-
-    await with_executor(locations["sqlite"], work)
 
 
 # Python that stands for a process which was taken over: what it reads first is where the code is, then orders come.
@@ -213,18 +203,16 @@ HOSTILE = {
 async def test_nothing_a_process_says_is_believed(
     script: str, told: str, locations: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations["sqlite"]) as executor:
         with monkeypatch.context() as patch:
             patch.setattr(sandbox_pool, "_BEGIN", script)
             seconds = 1.0 if told == "upstream_timeout" else 20.0
             assert code(await ask(executor, "sqlite", "SELECT 1", timeout_s=seconds)) == told
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
 
-    await with_executor(locations["sqlite"], work)
-
 
 async def test_a_process_that_takes_no_order_holds_up_nobody_else(locations: dict[str, str]) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations["sqlite"]) as executor:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         os.kill(child_of(executor), signal.SIGSTOP)
         stuck = asyncio.create_task(
@@ -238,20 +226,16 @@ async def test_a_process_that_takes_no_order_holds_up_nobody_else(locations: dic
         assert turns > 2
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
 
-    await with_executor(locations["sqlite"], work)
-
 
 async def test_a_change_that_fails_leaves_its_process(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
         connection.executescript("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
 
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(f"sqlite:///{tmp_path / 'shop.db'}") as executor:
         assert code(await executor.execute(changes("sqlite", 1))) == "ok"
         child = child_of(executor)
         assert code(await executor.execute(changes("sqlite", 1))) == "sql_failed"
         assert child_of(executor) == child
-
-    await with_executor(f"sqlite:///{tmp_path / 'shop.db'}", work)
 
 
 INSERT = {"tables": {"customers"}, "columns": {"customers.id"}, "writes": "insert", "max_changes": 1}
@@ -273,7 +257,7 @@ async def test_a_change_that_does_not_commit_yet_ends_with_its_caller(tmp_path: 
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
 
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(f"sqlite:///{path}") as executor:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         process = Path(f"/proc/{child_of(executor)}")
         with closing(sqlite3.connect(path, isolation_level=None)) as writer:
@@ -288,8 +272,6 @@ async def test_a_change_that_does_not_commit_yet_ends_with_its_caller(tmp_path: 
             assert writer.execute("SELECT count(*) FROM customers").fetchone() == (0,)
         assert code(await executor.execute(changes("sqlite", 1))) == "ok"
 
-    await with_executor(f"sqlite:///{path}", work)
-
 
 @pytest.mark.parametrize("read", [True, False], ids=["which was told", "which is not yet read"])
 async def test_a_change_that_commits_is_left_to_end(
@@ -302,7 +284,7 @@ async def test_a_change_that_commits_is_left_to_end(
     asked: list[CommitState] = []
     monkeypatch.setattr(sandbox_pool, "CommitState", lambda given: asked.append(CommitState(given)) or asked[-1])
 
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(f"sqlite:///{path}") as executor:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         child = child_of(executor)
         process = Path(f"/proc/{child}")
@@ -324,8 +306,6 @@ async def test_a_change_that_commits_is_left_to_end(
         await until(lambda: not process.exists())
         with closing(sqlite3.connect(path)) as reader:
             assert reader.execute("SELECT count(*) FROM customers").fetchone() == (1,)
-
-    await with_executor(f"sqlite:///{path}", work)
 
 
 @pytest.mark.parametrize(
@@ -380,14 +360,12 @@ def test_an_engine_goes_on_under_another_loop(locations: dict[str, str]) -> None
 
 
 async def test_a_long_answer_is_read_whole(locations: dict[str, str]) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations["sqlite"]) as executor:
         numbers = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 20) SELECT n, ? FROM t"
         result = await ask(executor, "sqlite", numbers, LONG, max_bytes=3_000_000)
         assert isinstance(result, Success)
         assert isinstance(result.data, dict)
         assert result.data["rows"] == [[number, LONG] for number in range(1, 21)]
-
-    await with_executor(locations["sqlite"], work)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
@@ -397,7 +375,7 @@ async def test_a_process_has_nothing_of_the_gateways(
     monkeypatch.setenv("SHOP_PASSWORD", "hunter2-secret")
     children: list[int] = []
 
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations[dialect]) as executor:
         with (tmp_path / "held").open("w") as held:
             os.set_inheritable(held.fileno(), True)
             assert code(await ask(executor, dialect, "SELECT 1")) == "ok"
@@ -413,8 +391,6 @@ async def test_a_process_has_nothing_of_the_gateways(
             assert all(name.startswith(("pipe:", "/dev/null")) for name in opened - own), opened
             libraries = (child / "maps").read_text(encoding="utf-8")
             assert not {name for name in ("_ssl", "_asyncio", "cryptography") if name in libraries}
-
-    await with_executor(locations[dialect], work)
     assert not Path(f"/proc/{children[0]}").exists()
 
 
@@ -433,9 +409,7 @@ def test_nothing_is_left_when_nobody_closes(locations: dict[str, str]) -> None:
 
 
 async def test_after_closing_no_statement_is_taken(locations: dict[str, str]) -> None:
-    async def work(executor: SqlExecutor) -> None:
+    async with with_executor(locations["sqlite"]) as executor:
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "ok"
         await executor.close()
         assert code(await ask(executor, "sqlite", "SELECT 1")) == "upstream_unavailable"
-
-    await with_executor(locations["sqlite"], work)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +37,14 @@ def changed(**sections: Any) -> dict[str, Any]:
     return copy.deepcopy(POLICY) | sections
 
 
-Work = Callable[[Gateway, Client, Upstream], Awaitable[None]]
-
-
-async def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Path:
-    """Runs `work` on a gateway; where its record is."""
+@asynccontextmanager
+async def served(root: Path, policy: dict[str, Any] = POLICY) -> AsyncIterator[tuple[Gateway, Client, Upstream]]:
+    """Gateway of a project, its client and its API; the audit log is verified at the end."""
     with upstream() as (seen, url):
         path = project(root / "project", url, policy)
-
         async with Gateway.load(path) as gateway, asyncio.timeout(120):
-            await work(gateway, Client(gateway), seen)
+            yield gateway, Client(gateway), seen
     assert verify(path.parent / "var" / "audit").ok
-    return path.parent / "var" / "audit"
 
 
 async def mail(
@@ -69,14 +66,14 @@ async def granted(gateway: Gateway, client: Client, remember: dict[str, Any], to
     return str(answer.json()["grant"])
 
 
-def events(audit: Path, *names: str) -> list[dict[str, Any]]:
-    return [dict(entry) for entry in entries(audit) if entry["event"] in names]
+def events(gateway: Gateway, *names: str) -> list[dict[str, Any]]:
+    return [dict(entry) for entry in entries(gateway.settings.audit_dir) if entry["event"] in names]
 
 
 async def test_so_many_calls_go_on_and_each_says_by_which_grant(tmp_path: Path) -> None:
     told: list[str] = []
 
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, seen):
         told.append(await granted(gateway, client, {"calls": 2}))
         first, second = await mail(gateway), await mail(gateway)
         assert (first.status, second.status) == ("ok", "ok")
@@ -84,17 +81,15 @@ async def test_so_many_calls_go_on_and_each_says_by_which_grant(tmp_path: Path) 
         assert len(seen.requests) == 3
         told.append(first.call_id)
         assert (await client.get("eve", "/v1/grants")).json() == {"grants": []}
-
-    audit = await served(tmp_path, work)
-    (given,) = events(audit, "grant")
+    (given,) = events(gateway, "grant")
     shown = given["arguments"]["grant"]
     assert (given["principal"], given["tool"], given["status"]) == ("eve", "orders__send_mail", "ok")
     assert (shown["id"], shown["calls"], shown["arguments"], shown["approvers"]) == (told[0], 2, {"to": "x"}, ["eve"])
-    _, *used = events(audit, "decision")
+    _, *used = events(gateway, "decision")
     assert [(one["verdict"], one["rule"], one["principal"], one["arguments"]) for one in used] == [
         ("approve", "asks", "eve", {"grant": told[0], "approvers": ["eve"], "used": number}) for number in (1, 2)
     ]
-    story = [one["event"] for one in entries(audit) if one.get("call_id") == told[1]]
+    story = [one["event"] for one in entries(gateway.settings.audit_dir) if one.get("call_id") == told[1]]
     assert story == ["intent", "decision", "outcome"]
 
 
@@ -104,14 +99,12 @@ async def test_so_many_calls_go_on_and_each_says_by_which_grant(tmp_path: Path) 
     ids=lambda other: next(iter(other)),
 )
 async def test_other_calls_are_asked_about_as_ever(tmp_path: Path, other: dict[str, str]) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path, changed(toolsets={"few": {"tools": ["orders__send_mail"]}})) as (gateway, client, seen):
         await granted(gateway, client, {"for": "15m"})
         assert (await mail(gateway, **other)).status == "pending"
         assert (await gateway.call("orders__get_health", {}, principal="bot")).status == "pending"
         assert len(seen.requests) == 1
         assert (await mail(gateway)).status == "ok"
-
-    await served(tmp_path, work, changed(toolsets={"few": {"tools": ["orders__send_mail"]}}))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +125,8 @@ async def test_other_calls_are_asked_about_as_ever(tmp_path: Path, other: dict[s
     ],
 )
 async def test_what_the_policy_does_not_let_is_refused_whole(tmp_path: Path, remember: object, status: int) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    policy = changed(approvals={"approvers": ["lead"], "remember": {}})
+    async with served(tmp_path, policy) as (gateway, client, seen):
         call_id = (await mail(gateway)).call_id
         answer = await client.decide("eve", call_id, remember=remember)  # type: ignore[arg-type]
         assert answer.status_code == status, answer.text
@@ -140,34 +134,27 @@ async def test_what_the_policy_does_not_let_is_refused_whole(tmp_path: Path, rem
         assert seen.requests == []
         denied = await client.decide("eve", call_id, "deny", remember={"calls": 1})  # type: ignore[arg-type]
         assert denied.status_code == 400
-
-    policy = changed(approvals={"approvers": ["lead"], "remember": {}})
-    audit = await served(tmp_path, work, policy)
-    assert events(audit, "decision", "grant") == []
-    assert status == 400 or [one["code"] for one in events(audit, "refusal")] == ["forbidden", "validation"]
+    assert events(gateway, "decision", "grant") == []
+    assert status == 400 or [one["code"] for one in events(gateway, "refusal")] == ["forbidden", "validation"]
 
 
 async def test_without_a_word_in_the_policy_nothing_is_remembered(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path, changed(approvals={"approvers": ["lead"]})) as (gateway, client, seen):
         call_id = (await mail(gateway)).call_id
         answer = await client.decide("eve", call_id, remember={"calls": 1})  # type: ignore[arg-type]
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
         assert seen.requests == []
 
-    await served(tmp_path, work, changed(approvals={"approvers": ["lead"]}))
-
 
 async def test_whatever_the_arguments_where_the_approver_says_so(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, seen):
         await granted(gateway, client, {"calls": 2, "any_arguments": True})
         assert [(await mail(gateway, to)).status for to in ("y", "z", "x")] == ["ok", "ok", "pending"]
         assert [body for _, _, body in seen.requests] == [f'{{"to":"{to}"}}' for to in "xyz"]
 
-    await served(tmp_path, work)
-
 
 async def test_in_one_session_alone(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, _):
         await granted(gateway, client, {"session": True}, session="s-1")
         assert [(await mail(gateway, session=name)).status for name in ("s-1", "s-2", "")] == [
             "ok",
@@ -175,19 +162,15 @@ async def test_in_one_session_alone(tmp_path: Path) -> None:
             "pending",
         ]
 
-    await served(tmp_path, work)
-
 
 async def test_in_every_session_where_none_is_asked_for(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, _):
         await granted(gateway, client, {"for": "15m"}, session="s-1")
         assert [(await mail(gateway, session=name)).status for name in ("s-1", "s-2", "")] == ["ok"] * 3
 
-    await served(tmp_path, work)
-
 
 async def test_a_grant_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, _):
         await granted(gateway, client, {"for": "15m"})
         assert (await mail(gateway)).status == "ok"
         assert gateway.approvals.grants is not None
@@ -196,11 +179,9 @@ async def test_a_grant_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert (await client.get("eve", "/v1/grants")).json() == {"grants": []}
         assert (await mail(gateway)).status == "pending"
 
-    await served(tmp_path, work)
-
 
 async def test_a_grant_is_revoked_by_those_who_may_and_at_once(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, seen):
         grant = await granted(gateway, client, {"for": "15m"})
         (shown,) = (await client.get("ann", "/v1/grants")).json()["grants"]
         assert (shown["id"], shown["kind"], shown["principal"], shown["used"]) == (grant, "approval", "bot", 0)
@@ -208,16 +189,15 @@ async def test_a_grant_is_revoked_by_those_who_may_and_at_once(tmp_path: Path) -
         for who, which, status in (("bot", grant, 403), ("bare", grant, 403), ("ann", "grant_none", 404)):
             assert (await client.delete(who, f"/v1/grants/{which}")).status_code == status
         assert (await mail(gateway)).status == "ok"  # nothing came of these
-        ended = await client.delete("ann", f"/v1/grants/{grant}")
-        assert (ended.status_code, ended.json()) == (200, {"id": grant, "status": "ended"})
+        answer = await client.delete("ann", f"/v1/grants/{grant}")
+        assert (answer.status_code, answer.json()) == (200, {"id": grant, "status": "ended"})
         assert (await mail(gateway)).status == "pending"
         assert (await client.delete("eve", f"/v1/grants/{grant}")).status_code == 404
         assert len(seen.requests) == 2
 
-    audit = await served(tmp_path, work)
-    (ended,) = events(audit, "grant_end")
+    (ended,) = events(gateway, "grant_end")
     assert (ended["principal"], ended["code"]) == ("ann", "cancelled")
-    refused = [(one["principal"], one["code"]) for one in events(audit, "refusal")]
+    refused = [(one["principal"], one["code"]) for one in events(gateway, "refusal")]
     assert refused == [("bot", "forbidden"), ("bare", "forbidden"), ("ann", "not_found"), ("eve", "not_found")]
 
 
@@ -246,36 +226,30 @@ OTHER = {"id": "also", "to": ["bot"], "tools": ["orders__send_mail"], "verdict":
     ],
 )
 async def test_what_changed_since_ends_it(tmp_path: Path, sections: dict[str, Any], status: str) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, seen):
         await granted(gateway, client, {"for": "15m"})
         write_policy(gateway.settings.path.parent, changed(**sections))
         assert await gateway.operations.reload()
         assert (await mail(gateway)).status == status
         assert len(seen.requests) == 1
 
-    await served(tmp_path, work)
-
 
 async def test_a_rule_about_nothing_that_concerns_it_leaves_it(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, _):
         await granted(gateway, client, {"for": "15m"})
         other = {"id": "other", "to": ["lead"], "tools": ["orders__get_health"], "verdict": "allow"}
         write_policy(gateway.settings.path.parent, changed(rules=[*POLICY["rules"], other]))
         assert await gateway.operations.reload()
         assert (await mail(gateway)).status == "ok"
 
-    await served(tmp_path, work)
-
 
 async def test_a_rule_that_did_not_ask_then_asks_now(tmp_path: Path) -> None:
     """Any arguments were granted for what one rule asks; what another asks for besides is another question."""
     large = {**OTHER, "arguments": {"properties": {"to": {"const": "board"}}, "required": ["to"]}}
 
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path, changed(rules=[*POLICY["rules"], large])) as (gateway, client, _):
         await granted(gateway, client, {"for": "15m", "any_arguments": True})
         assert [(await mail(gateway, to)).status for to in ("y", "board")] == ["ok", "pending"]
-
-    await served(tmp_path, work, changed(rules=[*POLICY["rules"], large]))
 
 
 async def decided(client: Client, who: str, call_id: str, remember: object) -> dict[str, Any]:
@@ -298,7 +272,7 @@ async def decided(client: Client, who: str, call_id: str, remember: object) -> d
 async def test_enough_people_have_to_agree_on_the_same_terms(
     tmp_path: Path, first: object, second: object, grants: bool
 ) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path, changed(approvals={**POLICY["approvals"], "quorum": 2})) as (gateway, client, _):
         call_id = (await mail(gateway)).call_id
         assert await decided(client, "eve", call_id, first) == {
             "id": call_id,
@@ -311,13 +285,11 @@ async def test_enough_people_have_to_agree_on_the_same_terms(
         assert (await client.ended(call_id))["status"] == "ok"
         assert (await mail(gateway)).status == ("ok" if grants else "pending")
 
-    await served(tmp_path, work, changed(approvals={**POLICY["approvals"], "quorum": 2}))
-
 
 async def test_a_grant_of_two_covers_nothing_when_one_of_them_lost_the_role(tmp_path: Path) -> None:
     policy = changed(approvals={**POLICY["approvals"], "quorum": 2})
 
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path, policy) as (gateway, client, _):
         call_id = (await mail(gateway)).call_id
         for who in ("eve", "ann"):
             await decided(client, who, call_id, {"calls": 3})
@@ -328,37 +300,29 @@ async def test_a_grant_of_two_covers_nothing_when_one_of_them_lost_the_role(tmp_
         assert await gateway.operations.reload()
         assert (await mail(gateway)).status == "pending"
 
-    await served(tmp_path, work, policy)
-
 
 async def test_an_edited_call_is_granted_as_it_was_edited(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, _):
         call_id = (await mail(gateway)).call_id
         body = {"decision": "approve", "arguments": {"to": "y"}, "remember": {"calls": 1}}
         assert "grant" in (await client.post("eve", f"/v1/approvals/{call_id}", body)).json()
         assert (await client.ended(call_id))["status"] == "ok"
         assert [(await mail(gateway, to)).status for to in ("x", "y")] == ["pending", "ok"]
 
-    await served(tmp_path, work)
-
 
 async def test_fifty_calls_at_once_take_no_more_than_were_granted(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path) as (gateway, client, seen):
         await granted(gateway, client, {"calls": 10})
         found = await asyncio.gather(*(mail(gateway) for _ in range(50)))
         assert sum(one.status == "ok" for one in found) == 10
         assert len(seen.requests) == 11
 
-    await served(tmp_path, work)
-
 
 async def test_a_grant_says_of_what_is_sensitive_a_digest(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client, seen: Upstream) -> None:
+    async with served(tmp_path, changed(sensitive=["$.to"])) as (gateway, client, _):
         await granted(gateway, client, {"calls": 1}, to="canary@example.com")
         listed = await client.get("eve", "/v1/grants")
         assert listed.json()["grants"][0]["arguments"]["to"].startswith("hmac-sha256:")
         assert (await mail(gateway, "canary@example.com")).status == "ok"
-
-    audit = await served(tmp_path, work, changed(sensitive=["$.to"]))
-    assert not any("canary" in str(entry) for entry in entries(audit))
-    assert b"canary" not in (audit.parent / "state" / "grants.db").read_bytes()
+    assert not any("canary" in str(entry) for entry in entries(gateway.settings.audit_dir))
+    assert b"canary" not in (gateway.settings.audit_dir.parent / "state" / "grants.db").read_bytes()

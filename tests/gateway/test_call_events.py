@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -68,15 +68,16 @@ async def read(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
-async def play(root: Path, steps: Callable[[Caller, Upstream], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def play(root: Path) -> AsyncIterator[tuple[Caller, Upstream]]:
     with upstream() as (seen, server):
         path = project(root / "p", server, POLICY)
         async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            await steps(Caller(gateway, url, path.parent), seen)
+            yield Caller(gateway, url, path.parent), seen
 
 
 async def test_a_call_is_followed_from_waiting_to_its_end(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path) as (caller, seen):
         call_id = await caller.asked()
         seen.answers.clear()
         async with caller.events(call_id) as events:
@@ -98,11 +99,9 @@ async def test_a_call_is_followed_from_waiting_to_its_end(tmp_path: Path) -> Non
         async with caller.events(call_id) as events:
             assert [name async for name, _ in events] == ["done"]  # also for whoever comes late
 
-    await play(tmp_path, steps)
-
 
 async def test_a_denied_call_is_done_and_a_call_of_another_is_none(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path) as (caller, seen):
         call_id = await caller.asked()
         for who, path in (("bare", f"/v1/calls/{call_id}/events"), ("bot", "/v1/calls/call_none/events")):
             async with caller.http(who) as http:
@@ -116,17 +115,13 @@ async def test_a_denied_call_is_done_and_a_call_of_another_is_none(tmp_path: Pat
         assert (name, data["status"], data["error"]["code"]) == ("done", "refused", "approval_denied")
         assert seen.requests == []
 
-    await play(tmp_path, steps)
-
 
 @pytest.mark.parametrize("query", ["wait=0", "wait=301", "wait=x", "wait=1&wait=2", "other=1"])
 async def test_a_bad_query_is_refused(query: str, tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path) as (caller, _):
         call_id = await caller.asked()
         async with caller.http() as http:
             assert (await http.get(f"/v1/calls/{call_id}/events?{query}")).status_code == 400
-
-    await play(tmp_path, steps)
 
 
 async def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
@@ -134,7 +129,7 @@ async def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
 ) -> None:
     monkeypatch.setattr(call_events, "QUIET_S", 0.05)
 
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path) as (caller, _):
         call_id = await caller.asked()
         async with caller.events(call_id) as events:
             assert [(await anext(events))[0] for _ in range(3)] == ["progress", "quiet", "quiet"]
@@ -143,8 +138,6 @@ async def test_a_stream_is_kept_alive_and_ends_when_its_credential_does(
             assert await caller.gateway.operations.reload()
             assert [name async for name, _ in events if name != "quiet"] == []
 
-    await play(tmp_path, steps)
-
 
 async def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -152,7 +145,7 @@ async def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_e
     monkeypatch.setattr(call_events, "_MAX_EACH", 1)
     monkeypatch.setattr(call_events, "QUIET_S", 0.05)
 
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path) as (caller, _):
         call_id = await caller.asked()
         async with caller.events(call_id) as events:
             await anext(events)
@@ -164,8 +157,6 @@ async def test_a_caller_may_listen_to_so_many_at_once_and_again_when_some_have_e
             assert [name async for name, _ in events if name != "quiet"] == ["done"]
         async with caller.events(call_id) as events:
             assert (await anext(events))[0] == "done"
-
-    await play(tmp_path, steps)
 
 
 async def test_who_follows_a_call_is_woken_by_what_may_be_about_it() -> None:

@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import importlib
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +79,11 @@ class Withholds(toolgen.Middleware):
 """
 
 
+@asynccontextmanager
 async def play(
-    root: Path,
-    steps: Callable[[httpx.AsyncClient, httpx.AsyncClient, Any], Awaitable[None]],
-    policy: str = "",
-    checks: str = "",
-) -> None:
-    """Runs steps with two gateways of one project of these functions, and their module; `checks` is the code of a middleware."""
+    root: Path, policy: str = "", checks: str = ""
+) -> AsyncIterator[tuple[httpx.AsyncClient, httpx.AsyncClient, Any]]:
+    """Two gateways of one project of these functions, and their module; `checks` is the code of a middleware."""
     name = f"progress_{next(_NUMBERS)}"
     (root / f"{name}.py").write_text(TOOLS, encoding="utf-8")
     (root / "policies").mkdir()
@@ -106,7 +105,7 @@ async def play(
         http(first) as at_first,
         http(second) as at_second,
     ):
-        await steps(at_first, at_second, importlib.import_module(name))
+        yield at_first, at_second, importlib.import_module(name)
 
 
 async def left(client: httpx.AsyncClient, tool: str) -> str:
@@ -117,7 +116,7 @@ async def left(client: httpx.AsyncClient, tool: str) -> str:
 
 @pytest.mark.parametrize("follower", [0, 1], ids=["at its worker", "at another"])
 async def test_progress_and_pieces_reach_whoever_follows(tmp_path: Path, follower: int) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
+    async with play(tmp_path) as (one, two, module):
         call_id = await left(one, "count")
         progress, pieces = [], []
         async with (one, two)[follower].stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:
@@ -137,19 +136,15 @@ async def test_progress_and_pieces_reach_whoever_follows(tmp_path: Path, followe
             late = [(name, data) async for name, data in read(answer)]
         assert [name for name, _ in late] == ["partial", "partial", "partial", "done"]
 
-    await play(tmp_path, steps)
-
 
 async def test_a_call_that_is_asked_for_says_how_far_it_is(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
+    async with play(tmp_path) as (one, two, _):
         call_id = await left(one, "count")
         answer = {}
         while "data" not in answer:
             answer = (await two.get(f"/v1/calls/{call_id}")).json()
         assert answer["data"] == {"progress": {"done": 1, "total": 4, "percent": 25.0, "message": "secret 1"}}
         await one.post(f"/v1/calls/{call_id}/cancel")
-
-    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +153,7 @@ async def test_a_call_that_is_asked_for_says_how_far_it_is(tmp_path: Path) -> No
     ids=["the policy", "a middleware"],
 )
 async def test_where_something_may_be_hidden_no_piece_is_given(tmp_path: Path, policy: str, checks: str) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
+    async with play(tmp_path, policy, checks) as (one, two, module):
         call_id = await left(one, "count")
         seen: list[Any] = []
         async with two.stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:
@@ -169,11 +164,9 @@ async def test_where_something_may_be_hidden_no_piece_is_given(tmp_path: Path, p
         assert [data["done"] for name, data in seen if name == "progress" and "done" in data] == [1, 2, 3]
         assert "partial" not in [name for name, _ in seen]
 
-    await play(tmp_path, steps, policy, checks)
-
 
 async def test_of_many_pieces_the_last_are_kept(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
+    async with play(tmp_path) as (one, two, module):
         call_id = await left(one, "flood")
         module.GO.set()
         await ended(two, call_id)
@@ -182,18 +175,14 @@ async def test_of_many_pieces_the_last_are_kept(tmp_path: Path) -> None:
         assert numbers == list(range(201 - len(numbers), 201))
         assert 25 < len(numbers) < 40  # 64 KiB of two thousand each
 
-    await play(tmp_path, steps)
-
 
 @pytest.mark.parametrize("tool", ["wait", "wait_in_thread"])
 async def test_a_function_is_told_that_its_call_was_called_off(tmp_path: Path, tool: str) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, module: Any) -> None:
+    async with play(tmp_path) as (one, two, module):
         call_id = await left(one, tool)
         answer = await two.post(f"/v1/calls/{call_id}/cancel")
         assert (answer.status_code, answer.json()["error"]["code"]) == (200, "outcome_unknown")
         assert await asyncio.to_thread(module.ENDED.wait, 60)
-
-    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize("dialect", ENGINES)

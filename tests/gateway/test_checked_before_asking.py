@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,10 @@ POLICY: dict[str, Any] = {
     },
 }
 ROWS = [(1, "Ann", "acme"), (2, "Bob", "acme"), (3, "Cyd", "acme"), (4, "Dan", "globex"), (5, "Eve", "globex")]
-Steps = Callable[[Gateway, Upstream, Path], Awaitable[None]]
 
 
-async def play(root: Path, steps: Steps, policy: dict[str, Any] | None = None) -> None:
+@asynccontextmanager
+async def play(root: Path, policy: dict[str, Any] | None = None) -> AsyncIterator[tuple[Gateway, Upstream, Path]]:
     with upstream() as (seen, server):
         path = project(root / "p", server, policy or POLICY)
         database = path.parent / "specs" / "shop.db"
@@ -49,7 +50,7 @@ async def play(root: Path, steps: Steps, policy: dict[str, Any] | None = None) -
         written["sources"]["shop"] = {"sql": f"sqlite:///{database}", "writes": True}
         path.write_text(json.dumps(written), encoding="utf-8")
         async with Gateway.load(path) as gateway:
-            await steps(gateway, seen, path.parent)
+            yield gateway, seen, path.parent
 
 
 async def change(gateway: Gateway, sql: str, *parameters: object) -> Envelope:
@@ -76,7 +77,7 @@ TOO_MANY = [
 async def test_a_change_of_too_many_rows_asks_nobody(
     tmp_path: Path, sql: str, parameters: list[Any], rows: int
 ) -> None:
-    async def steps(gateway: Gateway, _seen: Upstream, here: Path) -> None:
+    async with play(tmp_path) as (gateway, _, here):
         refused = await change(gateway, sql, *parameters)
         assert refused.error is not None
         assert (refused.status, refused.error.code, refused.error.rule) == ("refused", "sql_refused", "sql:changes")
@@ -85,8 +86,6 @@ async def test_a_change_of_too_many_rows_asks_nobody(
         assert names(here) == [name for _, name, _ in ROWS]
         written = [one for one in entries(here / "var" / "audit") if one["event"] in {"intent", "outcome"}]
         assert [one.get("code") for one in written] == [None, "sql_refused"]
-
-    await play(tmp_path, steps)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,7 @@ async def test_a_change_of_too_many_rows_asks_nobody(
 async def test_a_change_of_few_rows_is_asked_about_and_made(
     tmp_path: Path, sql: str, parameters: list[Any], left: list[str]
 ) -> None:
-    async def steps(gateway: Gateway, _seen: Upstream, here: Path) -> None:
+    async with play(tmp_path) as (gateway, _, here):
         asked = await change(gateway, sql, *parameters)
         assert asked.status == "pending", asked
         assert names(here) == [name for _, name, _ in ROWS]
@@ -111,11 +110,9 @@ async def test_a_change_of_few_rows_is_asked_about_and_made(
         assert done.status == "ok", done
         assert names(here) == left
 
-    await play(tmp_path, steps)
-
 
 async def test_rows_that_came_meanwhile_are_counted_again(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, _seen: Upstream, here: Path) -> None:
+    async with play(tmp_path) as (gateway, _, here):
         asked = await change(gateway, "DELETE FROM customers WHERE id >= 2")
         assert asked.status == "pending"
         connection = sqlite3.connect(here / "specs" / "shop.db")
@@ -129,13 +126,11 @@ async def test_rows_that_came_meanwhile_are_counted_again(tmp_path: Path) -> Non
         assert done.error.code == "sql_refused"
         assert len(names(here)) == 6
 
-    await play(tmp_path, steps)
-
 
 async def test_a_limit_is_taken_once_and_one_that_is_used_up_asks_nobody(tmp_path: Path) -> None:
     limited = {**POLICY, "limits": [{"id": "few", "per": ["principal"], "rate": "2/h", "burst": 2}]}
 
-    async def steps(gateway: Gateway, _seen: Upstream, _here: Path) -> None:
+    async with play(tmp_path, limited) as (gateway, _, _):
         for number in (1, 2):
             asked = await change(gateway, "UPDATE customers SET name = 'x' WHERE id = ?", number)
             assert asked.status == "pending"
@@ -148,16 +143,12 @@ async def test_a_limit_is_taken_once_and_one_that_is_used_up_asks_nobody(tmp_pat
         assert refused.error.code == "rate_limited"
         assert await gateway.approvals.calls.store.unfinished() == ()
 
-    await play(tmp_path, steps, limited)
-
 
 async def test_a_destination_that_is_closed_asks_nobody(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream, _here: Path) -> None:
+    async with play(tmp_path, {**POLICY, "egress": {"private_networks": "deny"}}) as (gateway, seen, _):
         order = {"tenant_id": "acme", "amount_cents": 5}
         refused = await gateway.call("orders__create_order", order, principal="bot")
         assert refused.error is not None
         assert refused.error.code == "egress_refused"
         assert await gateway.approvals.calls.store.unfinished() == ()
         assert seen.requests == []
-
-    await play(tmp_path, steps, {**POLICY, "egress": {"private_networks": "deny"}})

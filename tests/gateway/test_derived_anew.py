@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 from tests.catalogs import PETS
 from tests.exhaustive import examples
-from tests.gateway.governed import Upstream, write_policy
+from tests.gateway.governed import write_policy
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
-from tests.gateway.test_issuer_users import Who, call, code, scenario, whole
+from tests.gateway.test_issuer_users import call, code, scenario, whole
 from toolgen.config.policies import load_policy as load
 from toolgen.core.canonical import digest
 from toolgen.core.clock import SystemClock
 from toolgen.frontends.adapters.calls import AdapterCaller
-from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.identity import Identity, KeySets, TokenRejected
 from toolgen.gateway.operations.kept_principals import of_party, party_of
 from toolgen.model.call import Call, Principal
@@ -65,7 +64,7 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], None], bool]] = {
 async def test_a_call_that_waits_ends_when_its_caller_would_be_another_by_now(tmp_path: Path, edit: str) -> None:
     change, ends = EDITS[edit]
 
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, asking()) as (gateway, who, seen):
         ann, ops = await who(**LEADS), gateway.principal("ops")
         calls = [(await call(gateway, ann, "send_mail", to=to)).call_id for to in ("first", "second")]
         pause = Pause(principal="staff:ann", since=0.0)  # so that what is approved is not made before the edit
@@ -79,11 +78,9 @@ async def test_a_call_that_waits_ends_when_its_caller_would_be_another_by_now(tm
         assert [code(one) for one in ended if one is not None] == ["expired" if ends else "ok"] * 2
         assert len(seen.requests) == (0 if ends else 2)
 
-    await scenario(tmp_path, asking(), steps)
-
 
 async def test_agents_in_the_same_process_and_users_named_by_hand_are_derived_anew_too(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, asking()) as (gateway, who, _):
         by_token = AdapterCaller(gateway=gateway, party=await who(**LEADS), client="test")
         by_hand = AdapterCaller(gateway=gateway, party=gateway.principal("staff:ann", claims=LEADS), client="test")
         for caller in (by_token, by_hand):
@@ -99,13 +96,11 @@ async def test_agents_in_the_same_process_and_users_named_by_hand_are_derived_an
         assert gateway.callers.current(await who(**LEADS)) is not None
         assert by_hand.principal().attributes == {"tenant": "acme"}
 
-    await scenario(tmp_path, asking(), steps)
-
 
 async def test_a_call_that_comes_under_another_policy_than_its_caller_was_let_in_by_is_made_by_who_that_is_now(
     tmp_path: Path,
 ) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, asking()) as (gateway, who, seen):
         ann = await who(**LEADS)  # as of a request whose body takes its time
         write_policy(gateway.settings.path.parent, edited(lambda staff: staff.pop("grants")))
         assert await gateway.operations.reload()
@@ -115,18 +110,14 @@ async def test_a_call_that_comes_under_another_policy_than_its_caller_was_let_in
         assert code(await call(gateway, ann, "send_mail", to="all")) == "forbidden"
         assert seen.requests == []
 
-    await scenario(tmp_path, asking(), steps)
-
 
 async def test_who_was_kept_before_it_was_said_where_roles_come_from_is_nobody_any_more(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, asking()) as (gateway, who, _):
         ann = await who(**LEADS)
         kept = party_of(ann)
         assert gateway.callers.current(of_party(kept)) == ann
         old = PrincipalRef(id=kept.id, roles=kept.roles, attributes=kept.attributes, proof=kept.proof)
         assert gateway.callers.current(of_party(old)) is None
-
-    await scenario(tmp_path, asking(), steps)
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -194,7 +185,7 @@ async def test_whoever_is_remembered_is_who_their_token_would_make_them_now_or_n
 
 
 async def test_an_approval_is_bound_to_where_roles_came_from(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, asking()) as (gateway, who, _):
         tool = gateway.manifest.tools["orders__send_mail"]
 
         def bound(principal: Principal) -> str:
@@ -205,8 +196,6 @@ async def test_an_approval_is_bound_to_where_roles_came_from(tmp_path: Path) -> 
         assert (ann.roles, ann.attributes) == (other.roles, other.attributes)
         assert bound(ann) != bound(other)
         assert bound(ann) == bound(of_party(party_of(ann)))
-
-    await scenario(tmp_path, asking(), steps)
 
 
 async def test_a_token_that_leads_to_another_principal_by_now_keeps_nobody_in(tmp_path: Path) -> None:

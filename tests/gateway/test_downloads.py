@@ -9,8 +9,8 @@ import json
 import os
 import random
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -146,10 +146,12 @@ POLICY: dict[str, Any] = {
     "egress": {"private_networks": "allow"},
     "redact": [{"tools": ["archive__get_redacted"], "fields": ["$..secret"]}],
 }
-Work = Callable[[Gateway, httpx.AsyncClient, Service], Awaitable[None]]
 
 
-async def tried(root: Path, work: Work, *, inspected: bool = False, **files: Any) -> None:
+@asynccontextmanager
+async def tried(
+    root: Path, *, inspected: bool = False, **files: Any
+) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient, Service]]:
     archive, store = Service(), Service()
 
     with running(archive.server), running(store.server):
@@ -172,7 +174,7 @@ async def tried(root: Path, work: Work, *, inspected: bool = False, **files: Any
         async with asyncio.timeout(240), Gateway.load(path) as gateway, listening(App(gateway)) as url:
             headers = {"authorization": "Bearer key-of-bot"}
             async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120) as http:
-                await work(gateway, http, store)
+                yield gateway, http, store
 
 
 @pytest.fixture(autouse=True)
@@ -223,7 +225,7 @@ async def test_a_long_file_goes_from_one_service_to_another_and_never_into_memor
     for number in range(SIZE // STEP):
         digest.update(block(number))
 
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, store: Service) -> None:
+    async with tried(tmp_path) as (_, http, store):
         await called(http, "archive__get_table")  # what the first call loads is not measured
         with memory() as used:
             made = await called(http, "archive__get_long")
@@ -252,8 +254,6 @@ async def test_a_long_file_goes_from_one_service_to_another_and_never_into_memor
         assert block(0)[:16] not in record
         assert block(7)[:16].hex().encode() not in record
 
-    await tried(tmp_path, work)
-
 
 @pytest.mark.parametrize(
     ("name", "code", "words"),
@@ -267,7 +267,7 @@ async def test_a_long_file_goes_from_one_service_to_another_and_never_into_memor
 async def test_a_file_that_is_not_to_be_had_is_an_error_and_leaves_nothing(
     tmp_path: Path, name: str, code: str, words: str
 ) -> None:
-    async def work(gateway: Gateway, _http: httpx.AsyncClient, _store: Service) -> None:
+    async with tried(tmp_path, largest="50MiB") as (gateway, _, _):
         with memory() as used:
             envelope = await gateway.call(f"archive__get_{name}", {}, principal="bot")
         assert envelope.error is not None
@@ -275,8 +275,6 @@ async def test_a_file_that_is_not_to_be_had_is_an_error_and_leaves_nothing(
         assert words in envelope.error.message
         assert used() <= MOST_MEMORY
         assert kept(tmp_path) == []
-
-    await tried(tmp_path, work, largest="50MiB")
 
 
 async def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +288,7 @@ async def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatc
                 raise OSError(28, "No space left on device")
         return real(descriptor, data)
 
-    async def work(gateway: Gateway, http: httpx.AsyncClient, store: Service) -> None:
+    async with tried(tmp_path) as (gateway, http, store):
         monkeypatch.setattr("toolgen.state.stored_files.os.write", write)
         envelope = await gateway.call("archive__get_long", {}, principal="bot")
         assert envelope.error is not None
@@ -304,24 +302,20 @@ async def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatc
         assert made["status"] == "ok"
         assert store.received == []
 
-    await tried(tmp_path, work)
-
 
 async def test_what_the_gateway_sent_in_confidence_is_not_in_a_file_that_repeats_it(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, _store: Service) -> None:
+    async with tried(tmp_path) as (_, http, _):
         made = await called(http, "archive__get_secret")
         body = (await http.get(made["data"]["resource"]["path"])).content
         assert TOKEN.encode() not in body
         assert b"***" in body
-
-    await tried(tmp_path, work)
 
 
 INSPECTED = [{"detector": "personal_data", "then": "redact", "kinds": ["email"]}]
 
 
 async def test_bytes_that_are_called_a_text_are_a_file_and_a_text_is_none(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, _store: Service) -> None:
+    async with tried(tmp_path) as (_, http, _):
         made = await called(http, "archive__get_called_text")
         reference = made["data"]["resource"]
         assert (reference["media_type"], reference["size"]) == ("application/pdf", 2 * len(PDF))
@@ -332,12 +326,10 @@ async def test_bytes_that_are_called_a_text_are_a_file_and_a_text_is_none(tmp_pa
         assert len(made["data"]) > 60_000
         assert len(kept(tmp_path)) == 1
 
-    await tried(tmp_path, work)
-
 
 @pytest.mark.parametrize("inspected", [False, True])
 async def test_a_text_that_is_to_be_saved_is_a_file_unless_texts_are_inspected(tmp_path: Path, inspected: bool) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, _store: Service) -> None:
+    async with tried(tmp_path, inspected=inspected) as (_, http, _):
         made = await called(http, "archive__get_table")
         assert made["status"] == "ok", made
         if inspected:
@@ -352,16 +344,12 @@ async def test_a_text_that_is_to_be_saved_is_a_file_unless_texts_are_inspected(t
         read = await called(http, "read_file", uri=file["uri"], range="0-15")
         assert read["data"][0] == "name;amount;town"
 
-    await tried(tmp_path, work, inspected=inspected)
-
 
 async def test_a_call_with_the_same_key_is_given_the_same_file(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, _http: httpx.AsyncClient, _store: Service) -> None:
+    async with tried(tmp_path) as (gateway, _, _):
         first, again = [
             await gateway.call("archive__get_long", {}, principal="bot", idempotency_key="k1") for _ in range(2)
         ]
         assert first.status == again.status == "ok"
         assert first.data["resource"]["uri"] == again.data["resource"]["uri"]  # type: ignore[call-overload, index]
         assert len(kept(tmp_path)) == 1
-
-    await tried(tmp_path, work)

@@ -6,8 +6,8 @@ import asyncio
 import json
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,6 @@ POLICY: dict[str, Any] = {
 ASKED = {"name": "orders__create_open_order", "arguments": {"tenant_id": "acme", "amount_cents": 5}}
 READ = {"name": "orders__check_fraud", "arguments": {"order": "7"}}
 MAIL = {"name": "orders__send_mail", "arguments": {"to": "x"}}
-Steps = Callable[[list[str], Upstream, list[Gateway]], Awaitable[None]]
 
 
 @pytest.fixture(name="redis", params=[False, True], ids=["files", "redis"])
@@ -52,10 +51,11 @@ def _redis(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RedisServ
     server.stop()
 
 
+@asynccontextmanager
 async def play(
-    root: Path, redis: RedisServer | None, steps: Steps, policy: dict[str, Any] | None = None, **given: Any
-) -> None:
-    """Runs steps with two gateways: workers of one project, or machines that share a Redis."""
+    root: Path, redis: RedisServer | None, policy: dict[str, Any] | None = None, **given: Any
+) -> AsyncIterator[tuple[list[str], Upstream, list[Gateway]]]:
+    """Two gateways: workers of one project, or machines that share a Redis."""
 
     with upstream() as (seen, server):
         settings = {"gateway": given} if given else {}
@@ -72,7 +72,7 @@ async def play(
             gateways = [await stack.enter_async_context(Gateway.load(path)) for path in paths]
             urls = [await stack.enter_async_context(listening(App(gateway))) for gateway in gateways]
             try:
-                await steps(urls, seen, gateways)
+                yield urls, seen, gateways
             finally:
                 seen.answers.set()
                 await close_peers()
@@ -126,7 +126,7 @@ async def ended(gateway: Gateway, call_id: str) -> None:
 async def test_twenty_equal_calls_at_once_are_asked_about_once(
     tmp_path: Path, redis: RedisServer | None, call: dict[str, Any]
 ) -> None:
-    async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
+    async with play(tmp_path, redis) as (urls, seen, gateways):
         ids = await everywhere(urls, call, wait=0)
         assert (len(ids), len(set(ids))) == (20, 1)
         assert await waiting(gateways[0]) == ids[:1]
@@ -137,11 +137,9 @@ async def test_twenty_equal_calls_at_once_are_asked_about_once(
         assert '{"ok":true}' in text(await read(peer, call_id=ids[0], wait_s=60))
         assert len(seen.requests) == 1
 
-    await play(tmp_path, redis, steps)
-
 
 async def test_other_arguments_callers_and_keys_are_other_calls(tmp_path: Path, redis: RedisServer | None) -> None:
-    async def steps(urls: list[str], _seen: Upstream, gateways: list[Gateway]) -> None:
+    async with play(tmp_path, redis) as (urls, _, gateways):
         other = {**ASKED, "arguments": {**ASKED["arguments"], "amount_cents": 6}}
         async with http(urls[0]) as bot, http(urls[1], "bare") as bare:
             asked = [
@@ -159,13 +157,11 @@ async def test_other_arguments_callers_and_keys_are_other_calls(tmp_path: Path, 
         assert (ids[4], ids[0]) == (ids[5], ids[6])
         assert sorted(await waiting(gateways[0])) == sorted(set(ids))
 
-    await play(tmp_path, redis, steps)
-
 
 async def test_an_end_that_nobody_read_is_told_to_an_equal_call_and_once_read_it_is_another(
     tmp_path: Path, redis: RedisServer | None
 ) -> None:
-    async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
+    async with play(tmp_path, redis) as (urls, seen, gateways):
         peer = await peer_of(OldPeer, urls[0])
         call_id = id_of(text(await peer.ask("tools/call", **ASKED)))
         await approve(gateways[0], call_id)
@@ -186,29 +182,25 @@ async def test_an_end_that_nobody_read_is_told_to_an_equal_call_and_once_read_it
         assert text(await peer.ask("tools/call", **ASKED)).startswith("approval_denied:")  # and nobody is asked again
         assert await waiting(gateways[0]) == []
 
-    await play(tmp_path, redis, steps)
-
 
 async def test_after_a_minute_it_is_another_call(
     tmp_path: Path, redis: RedisServer | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting_calls, "JOINED_S", 0.0)
 
-    async def steps(urls: list[str], _seen: Upstream, gateways: list[Gateway]) -> None:
+    async with play(tmp_path, redis) as (urls, _, gateways):
         peer = await peer_of(OldPeer, urls[0])
         call_id = id_of(text(await peer.ask("tools/call", **ASKED)))
         await approve(gateways[0], call_id)
         await ended(gateways[0], call_id)
         assert id_of(text(await peer.ask("tools/call", **ASKED))) != call_id
 
-    await play(tmp_path, redis, steps)
-
 
 @pytest.mark.parametrize("after", ["0s", "300ms"])
 async def test_twenty_equal_calls_at_once_are_carried_out_once_where_they_become_pending(
     tmp_path: Path, redis: RedisServer | None, after: str
 ) -> None:
-    async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
+    async with play(tmp_path, redis, pending_after=after) as (urls, seen, gateways):
         seen.answers.clear()
         ids = await everywhere(urls, MAIL)
         assert (len(ids), len(set(ids))) == (20, 1)
@@ -220,25 +212,21 @@ async def test_twenty_equal_calls_at_once_are_carried_out_once_where_they_become
         events = [one["event"] for log in logs for one in entries(log) if one.get("call_id") == ids[0]]
         assert sorted(events) == ["intent", "outcome"]
 
-    await play(tmp_path, redis, steps, pending_after=after)
-
 
 async def test_equal_calls_whose_callers_wait_are_all_carried_out(tmp_path: Path, redis: RedisServer | None) -> None:
-    async def steps(urls: list[str], seen: Upstream, _gateways: list[Gateway]) -> None:
-        async with http(urls[0]) as one, http(urls[1]) as two:
-            made = await asyncio.gather(*(at_rest(client, MAIL) for client in (one, two, one, two)))
-        assert {(call["status"], "joined" in call["meta"]) for call in made} == {("ok", False)}
-        assert len(seen.requests) == 4
-
     for number, settings in enumerate(({}, {"pending_after": "1h"})):
-        await play(tmp_path / str(number), redis, steps, **settings)
+        async with play(tmp_path / str(number), redis, **settings) as (urls, seen, _):
+            async with http(urls[0]) as one, http(urls[1]) as two:
+                made = await asyncio.gather(*(at_rest(client, MAIL) for client in (one, two, one, two)))
+            assert {(call["status"], "joined" in call["meta"]) for call in made} == {("ok", False)}
+            assert len(seen.requests) == 4
 
 
 @pytest.mark.parametrize("way", [Peer, OldPeer, None])
 async def test_a_client_that_disconnects_finds_its_call_by_asking_again(
     tmp_path: Path, redis: RedisServer | None, way: type[Peer] | None
 ) -> None:
-    async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
+    async with play(tmp_path, redis) as (urls, seen, gateways):
         seen.answers.clear()
         if way is None:
             leaver = http(urls[0])
@@ -269,11 +257,9 @@ async def test_a_client_that_disconnects_finds_its_call_by_asking_again(
         assert keyed["call_id"] != call_id
         assert len(seen.requests) == 2
 
-    await play(tmp_path, redis, steps)
-
 
 async def test_a_repetition_in_the_same_moment_finds_the_call_too(tmp_path: Path, redis: RedisServer | None) -> None:
-    async def steps(urls: list[str], seen: Upstream, _gateways: list[Gateway]) -> None:
+    async with play(tmp_path, redis) as (urls, seen, _):
         seen.answers.clear()
         async with http(urls[0]) as one, http(urls[0]) as two:
             first = asyncio.create_task(at_rest(one, MAIL))
@@ -284,11 +270,9 @@ async def test_a_repetition_in_the_same_moment_finds_the_call_too(tmp_path: Path
             assert (await at_rest(two, MAIL, wait=0))["status"] == "pending"
         assert len(seen.requests) == 1
 
-    await play(tmp_path, redis, steps)
-
 
 async def test_reads_run_again(tmp_path: Path, redis: RedisServer | None) -> None:
-    async def steps(urls: list[str], seen: Upstream, _gateways: list[Gateway]) -> None:
+    async with play(tmp_path, redis, pending_after="0s") as (urls, seen, _):
         seen.answers.clear()
         read_ = {"name": "orders__get_health", "arguments": {}}
         async with http(urls[0]) as one:
@@ -296,34 +280,30 @@ async def test_reads_run_again(tmp_path: Path, redis: RedisServer | None) -> Non
         assert len(set(ids)) == 2
         await asyncio.to_thread(seen.reached, 2)
 
-    await play(tmp_path, redis, steps, pending_after="0s")
-
 
 async def test_what_stands_in_redis_makes_no_call_join_another(tmp_path: Path) -> None:
     """Whoever can write in Redis names a call that another one is to be taken for."""
     server = RedisServer(tmp_path)
     server.start()
 
-    async def steps(urls: list[str], seen: Upstream, gateways: list[Gateway]) -> None:
-        async with http(urls[0]) as one:
-            waits = (await at_rest(one, ASKED, wait=0))["call_id"]
-            connection = gateways[0].approvals.calls.equal_calls
-            assert connection is not None
-            names: list[str] = []
-
-            found = connection.find
-
-            async def find(name: str) -> Any:
-                names.append(name)
-                await connection.hold(name, waits, 60)
-                return await found(name)
-
-            connection.find = find  # type: ignore[method-assign]
-            assert (await at_rest(one, MAIL))["status"] == "ok"
-        assert len(names) > 1
-        assert len(seen.requests) == 1
-
     try:
-        await play(tmp_path, server, steps)
+        async with play(tmp_path, server) as (urls, seen, gateways):
+            async with http(urls[0]) as one:
+                waits = (await at_rest(one, ASKED, wait=0))["call_id"]
+                connection = gateways[0].approvals.calls.equal_calls
+                assert connection is not None
+                names: list[str] = []
+
+                found = connection.find
+
+                async def find(name: str) -> Any:
+                    names.append(name)
+                    await connection.hold(name, waits, 60)
+                    return await found(name)
+
+                connection.find = find  # type: ignore[method-assign]
+                assert (await at_rest(one, MAIL))["status"] == "ok"
+            assert len(names) > 1
+            assert len(seen.requests) == 1
     finally:
         server.stop()

@@ -9,8 +9,8 @@ import json
 import os
 import random
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -168,10 +168,10 @@ class Upstream:
         self.server = LocalServer(("127.0.0.1", 0), Handler)
 
 
-Work = Callable[[Gateway, httpx.AsyncClient, Upstream], Awaitable[None]]
-
-
-async def tried(root: Path, work: Work, *, pending_after: str = "30s", **files: Any) -> None:
+@asynccontextmanager
+async def tried(
+    root: Path, *, pending_after: str = "30s", **files: Any
+) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient, Upstream]]:
     upstream = Upstream()
 
     with running(upstream.server):
@@ -189,7 +189,7 @@ async def tried(root: Path, work: Work, *, pending_after: str = "30s", **files: 
         async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
             headers = {"authorization": "Bearer key-of-bot"}
             async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
-                await work(gateway, http, upstream)
+                yield gateway, http, upstream
 
 
 async def uploaded(http: httpx.AsyncClient, body: bytes, kind: str = "", **query: str) -> str:
@@ -211,7 +211,7 @@ def recorded(root: Path) -> bytes:
 
 
 async def test_an_upload_is_sent_by_its_uri_and_the_record_has_its_digest(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, upstream):
         for body in (b"", b"small", PNG, LARGE):
             uri = await uploaded(http, body, filename="a.bin")
             made = await called(http, "send_raw", body={"uri": uri})
@@ -229,11 +229,9 @@ async def test_an_upload_is_sent_by_its_uri_and_the_record_has_its_digest(tmp_pa
             assert uri.encode() not in log
             assert uri.rpartition("/")[2][:30].encode() not in log
 
-    await tried(tmp_path, work)
-
 
 async def test_what_one_tool_answered_is_sent_with_another(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (gateway, http, upstream):
         uri = (await called(http, "get_photo"))["data"]["resource"]["uri"]
         small = base64.b64encode(b"second").decode()
         made = await called(http, "send_form", file={"uri": uri}, more=[{"uri": uri}, {"base64": small}])
@@ -248,11 +246,9 @@ async def test_what_one_tool_answered_is_sent_with_another(tmp_path: Path) -> No
         assert uri not in json.dumps(shown)
         assert len(upstream.received) == 1
 
-    await tried(tmp_path, work)
-
 
 async def test_the_file_of_a_form_is_uploaded_alone(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, _):
         for body in (b"", b"\r\n--x", LARGE, b"\r\n" * 5_000):
             answer = await http.post("/v1/files", files={"file": ("Grüße.bin", body, "application/octet-stream")})
             assert answer.status_code == 201, answer.text
@@ -267,11 +263,9 @@ async def test_the_file_of_a_form_is_uploaded_alone(tmp_path: Path) -> None:
             headers = {"content-type": f"multipart/form-data; boundary={kind}"}
             assert (await http.post("/v1/files", content=body, headers=headers)).status_code == 400
 
-    await tried(tmp_path, work)
-
 
 async def test_files_are_for_who_sent_them_and_errors_say_what_to_do(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, upstream):
         mine = await uploaded(http, PNG)
         other = await http.post("/v1/files", content=PNG, headers={"authorization": "Bearer key-of-other"})
         theirs = other.json()["uri"]
@@ -297,11 +291,9 @@ async def test_files_are_for_who_sent_them_and_errors_say_what_to_do(tmp_path: P
             assert "/file" in made["error"]["message"]
         assert upstream.received == []
 
-    await tried(tmp_path, work)
-
 
 async def test_rules_see_type_and_size_of_what_is_sent(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, upstream):
         uri = await uploaded(http, b"PDF")
         made = await called(http, "send_raw", body={"uri": uri})
         assert made["status"] == "ok"
@@ -312,8 +304,6 @@ async def test_rules_see_type_and_size_of_what_is_sent(tmp_path: Path) -> None:
         wrong = await http.post("/v1/files", content=PNG, headers={"content-type": "image/jpeg"})
         assert (wrong.status_code, "image/png" in wrong.json()["error"]["message"]) == (415, True)
 
-    await tried(tmp_path, work)
-
 
 PDF = b"%PDF-1.7\n" + bytes(300)
 PROGRAM = b"\x7fELF" + bytes(300)
@@ -323,7 +313,7 @@ PROGRAM = b"\x7fELF" + bytes(300)
 async def test_a_file_is_judged_by_its_bytes_whatever_it_is_called(tmp_path: Path, kind: str) -> None:
     """A rule of the policy denies PDFs."""
 
-    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path, roots=[str(tmp_path)]) as (gateway, http, upstream):
         named = {"media_type": kind} if kind else {}
         answer = await http.post("/v1/files", content=PDF, headers={"content-type": kind} if kind else {})
         assert (answer.status_code, answer.json()["media_type"]) == (201, "application/pdf")
@@ -336,8 +326,6 @@ async def test_a_file_is_judged_by_its_bytes_whatever_it_is_called(tmp_path: Pat
             made = await gateway.call("store__send_raw", {"body": {**form, **named}}, principal="bot")
             assert (made.status, made.error and made.error.rule) == ("refused", "small-pictures"), made
         assert upstream.received == []
-
-    await tried(tmp_path, work, roots=[str(tmp_path)])
 
 
 @pytest.mark.parametrize(
@@ -357,7 +345,7 @@ async def test_a_file_is_judged_by_its_bytes_whatever_it_is_called(tmp_path: Pat
 async def test_a_media_type_that_the_bytes_contradict_is_refused_in_every_form(
     tmp_path: Path, body: bytes, kind: str
 ) -> None:
-    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path, roots=[str(tmp_path)]) as (gateway, http, upstream):
         assert (await http.post("/v1/files", content=body, headers={"content-type": kind})).status_code == 415
         (tmp_path / "a").write_bytes(body)
         for form in (
@@ -369,8 +357,6 @@ async def test_a_media_type_that_the_bytes_contradict_is_refused_in_every_form(
             assert made.error is not None
             assert f"and not {kind}" in made.error.message
         assert upstream.received == []
-
-    await tried(tmp_path, work, roots=[str(tmp_path)])
 
 
 @pytest.mark.parametrize(
@@ -399,7 +385,8 @@ def test_what_somebody_says_of_bytes_counts_where_it_can_be_true(said: str, body
 
 
 async def test_an_upload_beyond_the_limit_is_answered_and_leaves_nothing(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+    async with tried(tmp_path, largest="1MiB") as (_, http, _):
+
         async def pieces() -> Any:
             for _ in range(40):
                 yield bytes(65_536)
@@ -412,11 +399,9 @@ async def test_an_upload_beyond_the_limit_is_answered_and_leaves_nothing(tmp_pat
         kept = [one for one in (tmp_path / "var" / "state" / "files").iterdir() if len(one.name) == 32]
         assert len(kept) == 1
 
-    await tried(tmp_path, work, largest="1MiB")
-
 
 async def test_an_upload_that_is_cut_off_leaves_nothing(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, _):
         host, port = http.base_url.host, http.base_url.port
         reader, writer = await asyncio.open_connection(host, port)
         head = f"POST /v1/files HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer key-of-bot\r\nContent-Length: 5000000\r\n\r\n"
@@ -432,8 +417,6 @@ async def test_an_upload_that_is_cut_off_leaves_nothing(tmp_path: Path) -> None:
         assert not [one for one in folder.glob("*") if len(one.name) == 32]
         del reader
 
-    await tried(tmp_path, work)
-
 
 async def test_an_upload_that_only_trickles_is_ended_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -441,7 +424,8 @@ async def test_an_upload_that_only_trickles_is_ended_and_leaves_nothing(
     monkeypatch.setattr("toolgen.frontends.http.request.SLOWEST_BODY_S", 0.5)
     monkeypatch.setattr("toolgen.frontends.http.request._SLOWEST_RATE", 1_000_000)
 
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, _):
+
         async def pieces() -> AsyncIterator[bytes]:
             for _ in range(500):
                 yield bytes(10)
@@ -454,8 +438,6 @@ async def test_an_upload_that_only_trickles_is_ended_and_leaves_nothing(
         assert not [one for one in folder.glob("*") if len(one.name) == 32]
         assert await uploaded(http, bytes(3_000_000))  # much at once may take as long as it needs
 
-    await tried(tmp_path, work)
-
 
 async def test_paths_are_for_callers_on_this_machine_within_open_folders(tmp_path: Path) -> None:
     opened, closed = tmp_path / "open", tmp_path / "closed"
@@ -467,7 +449,7 @@ async def test_paths_are_for_callers_on_this_machine_within_open_folders(tmp_pat
     (opened / "inside.png").symlink_to(opened / "a.png")
     os.mkfifo(opened / "pipe")
 
-    async def work(gateway: Gateway, _http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path, roots=["open"]) as (gateway, _, upstream):
         for path in ("a.png", str(opened / "a.png"), "inside.png"):
             envelope = await gateway.call("store__send_raw", {"body": {"path": path}}, principal="bot")
             assert envelope.status == "ok", envelope.error
@@ -490,19 +472,15 @@ async def test_paths_are_for_callers_on_this_machine_within_open_folders(tmp_pat
             assert "closed" not in envelope.error.message
         assert upstream.received == []
 
-    await tried(tmp_path, work, roots=["open"])
-
 
 async def test_without_open_folders_no_path_is_taken(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
 
-    async def work(gateway: Gateway, _http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (gateway, _, upstream):
         envelope = await gateway.call("store__send_raw", {"body": {"path": "a.png"}}, principal="bot")
         assert envelope.error is not None
         assert "gateway.files.roots" in envelope.error.suggestion
         assert upstream.received == []
-
-    await tried(tmp_path, work)
 
 
 @contextmanager
@@ -537,7 +515,7 @@ async def test_memory_stays_small_while_a_large_file_is_uploaded(tmp_path: Path)
         for _ in range(size // step):
             yield bytes(step)
 
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, upstream):
         peak = 0
         stop = threading.Event()
 
@@ -558,23 +536,20 @@ async def test_memory_stays_small_while_a_large_file_is_uploaded(tmp_path: Path)
         assert made["status"] == "ok"
         assert len(upstream.received.pop()[2]) == size
 
-    await tried(tmp_path, work)
-
 
 @pytest.mark.parametrize("size", [200_000, 4_000_000])
 async def test_a_server_that_answers_before_it_has_read_a_file_is_heard(tmp_path: Path, size: int) -> None:
-    async def work(gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
-        uri = await uploaded(http, bytes(size))
-        made = await called(http, "send_raw", body={"uri": uri})
-        assert made["status"] == "error"
-        assert made["error"]["code"] in {"upstream_error", "outcome_unknown"}
-        assert (await gateway.call("store__send_raw", {"body": {"uri": uri}}, principal="bot")).status == "error"
-
     with _deaf() as url:
-        await tried_at(tmp_path, work, json.dumps({**API, "servers": [{"url": url}]}))
+        async with tried_at(tmp_path, json.dumps({**API, "servers": [{"url": url}]})) as (gateway, http, _):
+            uri = await uploaded(http, bytes(size))
+            made = await called(http, "send_raw", body={"uri": uri})
+            assert made["status"] == "error"
+            assert made["error"]["code"] in {"upstream_error", "outcome_unknown"}
+            assert (await gateway.call("store__send_raw", {"body": {"uri": uri}}, principal="bot")).status == "error"
 
 
-async def tried_at(root: Path, work: Work, description: str) -> None:
+@asynccontextmanager
+async def tried_at(root: Path, description: str) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient, Upstream]]:
     """As `tried`, with a description that names its own server."""
 
     (root / "api.json").write_text(description, encoding="utf-8")
@@ -589,11 +564,11 @@ async def tried_at(root: Path, work: Work, description: str) -> None:
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
             upstream = Upstream()
             upstream.server.server_close()
-            await work(gateway, http, upstream)
+            yield gateway, http, upstream
 
 
 async def test_a_file_in_a_form_that_is_not_taken_stays_out_of_the_record(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, upstream):
         uri = await uploaded(http, LARGE)
         written = base64.b64encode(PNG).decode()
         for arguments in (
@@ -611,8 +586,6 @@ async def test_a_file_in_a_form_that_is_not_taken_stays_out_of_the_record(tmp_pa
         assert log.count(b'"intent"') == 7
         assert written[:60].encode() not in log
         assert uri.rpartition("/")[2][:30].encode() not in log
-
-    await tried(tmp_path, work)
 
 
 async def test_a_form_is_read_alike_wherever_its_pieces_end() -> None:
@@ -646,7 +619,7 @@ async def test_a_form_is_read_alike_wherever_its_pieces_end() -> None:
 
 @pytest.mark.parametrize("name", ["undefined''a", "idna''a%FF", "\0''a"])
 async def test_a_filename_in_no_character_set_is_refused(tmp_path: Path, name: str) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, _upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, _):
         body = f"--x\r\nContent-Disposition: form-data; name=f; filename*={name}\r\n\r\na\r\n--x--\r\n".encode()
         answer = await http.post("/v1/files", content=body, headers={"content-type": "multipart/form-data; boundary=x"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request"), answer.text
@@ -654,21 +627,17 @@ async def test_a_filename_in_no_character_set_is_refused(tmp_path: Path, name: s
             headers = {"content-disposition": f"attachment; filename*={name}"}
             assert (await http.post("/v1/files", content=b"a", headers=headers)).status_code == 400
 
-    await tried(tmp_path, work)
-
 
 async def test_an_object_of_json_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (_, http, upstream):
         document = {"base64": base64.b64encode(b"a" * 70_000).decode(), "name": "n"}
         made = await called(http, "send_document", document=document)
         assert made["status"] == "ok", made
         assert json.loads(upstream.received.pop()[2]) == {"document": document}
 
-    await tried(tmp_path, work)
-
 
 async def test_a_file_of_any_name_in_a_form_is_sent_with_its_bytes(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (gateway, http, upstream):
         uri = await uploaded(http, LARGE)
         made = await called(http, "send_others", body={"a": {"uri": uri}, "b": {"base64": "aGk="}})
         assert made["status"] == "ok", made
@@ -679,11 +648,9 @@ async def test_a_file_of_any_name_in_a_form_is_sent_with_its_bytes(tmp_path: Pat
         shown = await gateway.preview("store__send_others", {"body": {"a": {"uri": uri}}}, principal="bot")
         assert uri not in json.dumps(shown.to_dict())
 
-    await tried(tmp_path, work)
-
 
 async def test_the_file_of_a_paused_tool_is_not_sent(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path) as (gateway, http, upstream):
         uri = (await called(http, "get_photo"))["data"]["resource"]["uri"]
         gateway.pausing.local.change(lambda _: (Pause(tool="store__get_photo", since=0.0),))
         made = await called(http, "send_raw", body={"uri": uri})
@@ -692,11 +659,10 @@ async def test_the_file_of_a_paused_tool_is_not_sent(tmp_path: Path) -> None:
         gateway.pausing.local.change(lambda _: ())
         assert (await called(http, "send_raw", body={"uri": uri}))["status"] == "ok"
 
-    await tried(tmp_path, work)
-
 
 async def test_a_call_that_waited_is_sent_with_its_file_and_no_other(tmp_path: Path) -> None:
-    async def work(_gateway: Gateway, http: httpx.AsyncClient, upstream: Upstream) -> None:
+    async with tried(tmp_path, pending_after="0s") as (_, http, upstream):
+
         async def answered(call_id: str, **terms: Any) -> httpx.Response:
             headers = {"authorization": "Bearer key-of-boss"}
             return await http.post(f"/v1/approvals/{call_id}", headers=headers, json={"decision": "approve", **terms})
@@ -715,5 +681,3 @@ async def test_a_call_that_waited_is_sent_with_its_file_and_no_other(tmp_path: P
         _, _, sent = upstream.received.pop()
         assert PNG in sent
         assert b'filename="b.png"' in sent
-
-    await tried(tmp_path, work, pending_after="0s")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,12 @@ def _path(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-async def scenario(path: Path, steps: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def scenario(path: Path) -> AsyncIterator[httpx.AsyncClient]:
     async with Gateway.load(path) as gateway:
         transport = httpx.ASGITransport(App(gateway))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-            await steps(client)
+            yield client
 
 
 def headers(key: str) -> dict[str, str]:
@@ -88,7 +90,7 @@ async def over_mcp(client: httpx.AsyncClient, key: str, name: str, arguments: An
 
 
 async def test_no_front_end_lets_a_reader_write(path: Path) -> None:
-    async def steps(client: httpx.AsyncClient) -> None:
+    async with scenario(path) as client:
         for name, arguments in CALLS:
             rest = await client.post(f"/v1/tools/{name}/call", json={"arguments": arguments}, headers=headers(READER))
             assert rest.status_code in {400, 403, 404}, (name, arguments, rest.text)
@@ -108,13 +110,11 @@ async def test_no_front_end_lets_a_reader_write(path: Path) -> None:
         assert "run_mutation" not in found.text
         described = await over_mcp(client, READER, "run_tool", {"name": "lib__describe_types", "arguments": {}})
         assert "addBook" not in json.dumps(described)
-
-    await scenario(path, steps)
     assert WRITTEN == []
 
 
 async def test_every_front_end_lets_a_writer_write(path: Path) -> None:
-    async def steps(client: httpx.AsyncClient) -> None:
+    async with scenario(path) as client:
         call = {"name": "lib__add_book", "arguments": ADD}
         rest = await client.post("/v1/tools/lib__add_book/call", json={"arguments": ADD}, headers=headers(WRITER))
         assert rest.status_code == 200, rest.text
@@ -127,8 +127,6 @@ async def test_every_front_end_lets_a_writer_write(path: Path) -> None:
             "/v1/tools/lib__run_query/call", json={"arguments": {"query": DOCUMENTS[0]}}, headers=headers(WRITER)
         )
         assert hidden.status_code == 403
-
-    await scenario(path, steps)
     assert WRITTEN == ["x"] * 4
 
 

@@ -62,9 +62,8 @@ def whole(**more: Any) -> dict[str, Any]:
 Who = Callable[..., Awaitable[Principal]]
 
 
-async def scenario(
-    root: Path, policy: dict[str, Any], steps: Callable[[Gateway, Who, Upstream], Awaitable[None]]
-) -> None:
+@contextlib.asynccontextmanager
+async def scenario(root: Path, policy: dict[str, Any]) -> AsyncIterator[tuple[Gateway, Who, Upstream]]:
     with upstream() as (seen, server):
         (root / "p").mkdir()
         (root / "p" / "keys.json").write_text(json.dumps({"keys": [jwk(name) for name in PRIVATE]}))
@@ -76,7 +75,7 @@ async def scenario(
                 assert isinstance(found, Principal), found
                 return found
 
-            await steps(gateway, who, seen)
+            yield gateway, who, seen
 
 
 async def call(gateway: Gateway, who: Principal, tool: str, session: str = "s", **arguments: Any) -> Envelope:
@@ -88,7 +87,7 @@ def code(envelope: Envelope) -> str:
 
 
 async def test_claims_bind_and_fill_conditions_and_what_is_not_there_opens_nothing(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, whole()) as (gateway, who, seen):
         ann = await who(org={"id": "acme"}, ceiling=500)
         assert code(await call(gateway, ann, "list_orders")) == "ok"
         assert "tenant_id=acme" in seen.requests[-1][1]
@@ -111,8 +110,6 @@ async def test_claims_bind_and_fill_conditions_and_what_is_not_there_opens_nothi
         assert code(await call(gateway, guest, "check_fraud")) == "forbidden"
         assert len(seen.requests) == before
 
-    await scenario(tmp_path, whole(), steps)
-
 
 async def test_users_of_two_providers_share_nothing_but_what_they_are_said_to(tmp_path: Path) -> None:
     policy = whole(
@@ -122,7 +119,7 @@ async def test_users_of_two_providers_share_nothing_but_what_they_are_said_to(tm
         ]
     )
 
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, policy) as (gateway, who, _):
         ann = await who(org={"id": "acme"})
         other = await who(iss=OTHER, org={"id": "acme"})
         elsewhere = await who(sub="bob", org={"id": "globex"})
@@ -130,13 +127,11 @@ async def test_users_of_two_providers_share_nothing_but_what_they_are_said_to(tm
         assert [code(await call(gateway, other, "list_orders")) for _ in range(2)] == ["ok", "rate_limited"]
         assert code(await call(gateway, elsewhere, "list_orders")) == "ok"
 
-    await scenario(tmp_path, policy, steps)
-
 
 async def test_a_user_whose_claims_make_it_an_approver_can_be_waited_for(tmp_path: Path) -> None:
     policy = whole(approvals={"approvers": ["lead"], "expires": "1h"})
 
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, policy) as (gateway, who, _):
         ann = await who(org={"id": "acme"}, groups=["leads"])
         lead = await who(sub="lena", groups=["leads"])
         same_name = await who(iss=OTHER, org={"id": "acme"})
@@ -149,8 +144,6 @@ async def test_a_user_whose_claims_make_it_an_approver_can_be_waited_for(tmp_pat
         ended = await gateway.approvals.calls.outcome(asked.call_id, ann, 10)
         assert ended is not None
         assert ended.status == "ok"
-
-    await scenario(tmp_path, policy, steps)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +162,7 @@ async def test_a_call_that_waits_ends_with_the_tokens_of_its_caller(
 ) -> None:
     policy = whole(approvals={"approvers": ["user"], "expires": "1h"})
 
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, policy) as (gateway, who, _):
         ann = await who(org={"id": "acme"}, jti="t1")
         asked = await call(gateway, ann, "send_mail", to="x")
         policies = tmp_path / "p" / "policies"
@@ -179,8 +172,6 @@ async def test_a_call_that_waits_ends_with_the_tokens_of_its_caller(
         ended = await gateway.approvals.calls.outcome(asked.call_id, ann, 10)
         assert ended is not None
         assert code(ended) == ending
-
-    await scenario(tmp_path, policy, steps)
 
 
 BOT = {"id": "bots", "to": ["bot"], "tools": ["orders__*"], "effects": ["read", "write"], "verdict": "allow"}
@@ -209,39 +200,33 @@ async def bot(gateway: Gateway) -> AsyncIterator[Callable[..., Awaitable[tuple[i
 
 
 async def test_an_agent_acts_for_a_user_whose_token_it_shows(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
-        async with bot(gateway) as post:
-            for _ in range(2):  # verified, and then remembered
-                assert await post("list_orders", token(org={"id": "acme"})) == (200, "")
-            assert "tenant_id=acme" in seen.requests[-1][1]
-            last = next(entry for entry in audit_entries(gateway) if entry["event"] == "intent")
-            assert (last["principal"], last["on_behalf_of"]) == ("bot", "staff:ann")
-            assert await post("check_fraud", token(ceiling=500)) == (200, "")
-            assert await post("check_fraud", token(ceiling=5)) == (403, "forbidden")
-            assert await post("check_fraud", token(iss=OTHER, ceiling=500)) == (403, "forbidden")
-            assert await post("get_health", token(ceiling=500)) == (404, "unknown_tool")
-
-    await scenario(tmp_path, agent(), steps)
+    async with scenario(tmp_path, agent()) as (gateway, _, seen), bot(gateway) as post:
+        for _ in range(2):  # verified, and then remembered
+            assert await post("list_orders", token(org={"id": "acme"})) == (200, "")
+        assert "tenant_id=acme" in seen.requests[-1][1]
+        last = next(entry for entry in audit_entries(gateway) if entry["event"] == "intent")
+        assert (last["principal"], last["on_behalf_of"]) == ("bot", "staff:ann")
+        assert await post("check_fraud", token(ceiling=500)) == (200, "")
+        assert await post("check_fraud", token(ceiling=5)) == (403, "forbidden")
+        assert await post("check_fraud", token(iss=OTHER, ceiling=500)) == (403, "forbidden")
+        assert await post("get_health", token(ceiling=500)) == (404, "unknown_tool")
 
 
 async def test_a_name_alone_or_a_token_that_is_not_accepted_makes_nobody_of_an_issuer(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
-        async with bot(gateway) as post:
-            good = token(org={"id": "acme"})
-            assert await post("list_orders", "staff:ann") == (403, "forbidden")
-            assert await post("list_orders", "staff:*") == (403, "forbidden")
-            assert await post("list_orders", token(iss=OTHER, sub="eve", org={"id": "acme"})) == (403, "forbidden")
-            assert await post("list_orders", "key-of-eve") == (403, "forbidden")
-            for bad in (good[:-4] + "AAAA", token(exp=1), token(aud="other"), "a.b.c"):
-                assert await post("list_orders", bad) == (401, "unauthenticated")
-            assert await post("list_orders", good, authorization=f"Bearer {good}") == (403, "forbidden")
-            assert seen.requests == []
-            assert await post("list_orders", "ann") == (
-                404,
-                "unknown_tool",
-            )  # a principal: its name was enough, its rules are not
-
-    await scenario(tmp_path, agent(), steps)
+    async with scenario(tmp_path, agent()) as (gateway, _, seen), bot(gateway) as post:
+        good = token(org={"id": "acme"})
+        assert await post("list_orders", "staff:ann") == (403, "forbidden")
+        assert await post("list_orders", "staff:*") == (403, "forbidden")
+        assert await post("list_orders", token(iss=OTHER, sub="eve", org={"id": "acme"})) == (403, "forbidden")
+        assert await post("list_orders", "key-of-eve") == (403, "forbidden")
+        for bad in (good[:-4] + "AAAA", token(exp=1), token(aud="other"), "a.b.c"):
+            assert await post("list_orders", bad) == (401, "unauthenticated")
+        assert await post("list_orders", good, authorization=f"Bearer {good}") == (403, "forbidden")
+        assert seen.requests == []
+        assert await post("list_orders", "ann") == (
+            404,
+            "unknown_tool",
+        )  # a principal: its name was enough, its rules are not
 
 
 @pytest.mark.parametrize(("revoked", "ending"), [("bob", "ok"), ("ann", "expired")])
@@ -250,7 +235,7 @@ async def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Pat
     policy = {**agent(approvals={"approvers": ["user"], "expires": "1h"})}
     policy["rules"] = [*policy["rules"][:-1], asks]
 
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, policy) as (gateway, who, _):
         acting = gateway.callers.acting_for(gateway.principal("bot"), await who(org={"id": "acme"}))
         assert acting is not None
         asked = await call(gateway, acting, "send_mail", to="x")
@@ -263,8 +248,6 @@ async def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Pat
         assert ended is not None
         assert code(ended) == ending
 
-    await scenario(tmp_path, policy, steps)
-
 
 @pytest.mark.parametrize(
     ("actors", "kept"), [(["staff:ann"], True), (["staff:*"], True), (["staff:bob"], False), ([], False)]
@@ -272,7 +255,7 @@ async def test_a_call_for_a_user_ends_with_the_tokens_of_that_user(tmp_path: Pat
 async def test_whoever_acts_for_long_acts_as_long_as_the_policy_says(
     tmp_path: Path, actors: list[str], kept: bool
 ) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, agent()) as (gateway, who, _):
         acting = gateway.callers.acting_for(gateway.principal("bot"), await who(org={"id": "acme"}))
         assert acting is not None
         changed = {**PRINCIPALS, "bot": {**PRINCIPALS["bot"], "acts_for": actors}}
@@ -280,11 +263,9 @@ async def test_whoever_acts_for_long_acts_as_long_as_the_policy_says(
         assert await gateway.operations.reload()
         assert gateway.callers.current(acting) == (acting if kept else None)
 
-    await scenario(tmp_path, agent(), steps)
-
 
 async def test_python_names_a_user_with_its_claims(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, agent()) as (gateway, who, _):
         claims = {"org": {"id": "acme"}, "groups": ["leads"]}
         assert gateway.principal("staff:ann", claims=claims) == await who(**claims)
         acting = gateway.principal("bot", "staff:ann", user_claims=claims)
@@ -297,20 +278,16 @@ async def test_python_names_a_user_with_its_claims(tmp_path: Path) -> None:
         ):
             with pytest.raises(ConfigError, match=said):
                 gateway.principal(name, claims=given)
-        with pytest.raises(ConfigError, match="does not let bot act for 'guests:eve'"):
+        with pytest.raises(ConfigError, match=r"bot.*'guests:eve'"):
             gateway.principal("bot", "guests:eve")
-
-    await scenario(tmp_path, agent(), steps)
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", str(10**40), str(2**53)])
 async def test_a_number_that_nobody_holds_exactly_makes_no_attribute(tmp_path: Path, number: str) -> None:
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, whole()) as (gateway, _, _):
         claims = json.dumps(issuer_claims(sub="ann"))[:-1] + f', "ceiling": {number}}}'
         found = await gateway.callers.authenticate(signed({"alg": "RS256", "typ": "JWT", "kid": "rsa"}, claims))
         assert isinstance(found, TokenRejected)
-
-    await scenario(tmp_path, whole(), steps)
 
 
 async def test_what_is_wrong_with_a_credential_is_said_in_the_log_alone(
@@ -320,7 +297,7 @@ async def test_what_is_wrong_with_a_credential_is_said_in_the_log_alone(
     expired = {"hash": "sha256:" + hashlib.sha256(old.encode()).hexdigest(), "expires": "2020-01-01T00:00:00Z"}
     policy = whole(principals={**PRINCIPALS, "old": {"api_key": [expired], "roles": ["bot"]}})
 
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, policy) as (gateway, _, _):
         good = token()
         wrong = [
             "k" * 39,
@@ -341,8 +318,6 @@ async def test_what_is_wrong_with_a_credential_is_said_in_the_log_alone(
         told = {(answer.status_code, answer.content, str(answer.headers)) for answer in answers[:-1]}
         assert len(told) == 1, told
         assert [answers[0].status_code, answers[-1].status_code] == [401, 200]
-
-    await scenario(tmp_path, policy, steps)
     for reason in (
         "no principal has this key",
         "this key has expired",
@@ -366,7 +341,7 @@ async def test_nobody_answers_for_a_call_of_their_own_by_another_identity(tmp_pa
         approvals={"approvers": ["lead"], "expires": "1h"},
     )
 
-    async def steps(gateway: Gateway, who: Who, seen: Upstream) -> None:
+    async with scenario(tmp_path, policy) as (gateway, who, _):
         ann, herself, ben = await who(), await who(aud="console"), await who(aud="console", sub="ben")
         assert (ann.id, herself.id, ben.id) == ("staff:ann", "ann-lead", "ben-lead")
         asked = await call(gateway, ann, "send_mail", to="x")
@@ -378,5 +353,3 @@ async def test_nobody_answers_for_a_call_of_their_own_by_another_identity(tmp_pa
         ended = await gateway.approvals.calls.outcome(asked.call_id, ann, 10)
         assert ended is not None
         assert ended.status == "ok"
-
-    await scenario(tmp_path, policy, steps)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -113,13 +114,11 @@ def document() -> dict[str, Any]:
     return {"openapi": "3.1.0", "info": {"title": "Own", "version": "1"}, "paths": paths}
 
 
-Work = Callable[[toolgen.Gateway], Awaitable[None]]
-
-
-async def tried(work: Work, **options: Any) -> None:
+@asynccontextmanager
+async def tried(**options: Any) -> AsyncIterator[toolgen.Gateway]:
     gateway = toolgen.Gateway.from_asgi(app(), document(), allow=["read", "write"], name="own", **options)
     async with gateway, asyncio.timeout(120):
-        await work(gateway)
+        yield gateway
 
 
 async def test_a_call_reaches_the_application_as_http_would_bring_it() -> None:
@@ -156,25 +155,21 @@ async def test_every_call_is_on_record_and_held_by_the_policy(tmp_path: Path) ->
 
 
 async def test_an_application_that_fails_tells_nobody_why(caplog: pytest.LogCaptureFixture) -> None:
-    async def work(gateway: toolgen.Gateway) -> None:
+    async with tried() as gateway:
         envelope = await gateway.call("own__broken", {})
         assert envelope.error is not None
         assert envelope.error.code == "upstream_error"
         assert "hunter2" not in str(envelope.to_dict())
-
-    await tried(work)
     assert "the application failed: RuntimeError" in caplog.text
     assert "hunter2" not in caplog.text
 
 
 @pytest.mark.parametrize("to", ["http://127.0.0.1:9/x", "https://localhost/x", "//example.com/x"])
 async def test_a_redirect_leads_to_no_other_place(to: str) -> None:
-    async def work(gateway: toolgen.Gateway) -> None:
+    async with tried() as gateway:
         envelope = await gateway.call("own__elsewhere", {"to": to})
         assert envelope.error is not None, envelope
         assert envelope.error.code in {"egress_refused", "upstream_error"}
-
-    await tried(work)
 
 
 async def test_requests_to_another_origin_are_refused() -> None:
@@ -187,27 +182,23 @@ async def test_requests_to_another_origin_are_refused() -> None:
 
 
 async def test_an_answer_without_end_is_cut_and_its_application_ended() -> None:
-    async def work(gateway: toolgen.Gateway) -> None:
+    async with tried() as gateway:
         envelope = await gateway.call("own__long", {})
         assert envelope.error is not None
         assert envelope.error.code == "response_too_large"
 
-    await tried(work)
-
 
 async def test_an_answer_is_not_packed_unless_the_application_insists() -> None:
-    async def work(gateway: toolgen.Gateway) -> None:
+    async with tried() as gateway:
         data: Any = (await gateway.call("own__large", {})).unwrap()
         assert len(data["text"]) == 5_000
         envelope = await gateway.call("own__packed", {})
         assert envelope.error is not None
         assert envelope.error.code == "upstream_error"
 
-    await tried(work)
-
 
 async def test_a_call_that_nobody_waits_for_ends_in_the_application() -> None:
-    async def work(gateway: toolgen.Gateway) -> None:
+    async with tried() as gateway:
         call = asyncio.create_task(gateway.call("own__silent", {}))
         while not SEEN:  # noqa: ASYNC110 - an application tells nobody
             await asyncio.sleep(0.01)
@@ -218,16 +209,12 @@ async def test_a_call_that_nobody_waits_for_ends_in_the_application() -> None:
             await asyncio.sleep(0.01)
         assert SEEN == [{"began": True}, {"ended": True}]
 
-    await tried(work)
-
 
 async def test_what_the_application_does_after_its_answer_is_done_to_its_end() -> None:
     """Also where the gateway is closed at once."""
 
-    async def work(gateway: toolgen.Gateway) -> None:
+    async with tried() as gateway:
         assert (await gateway.call("own__later", {})).unwrap() == {"text": "soon"}
-
-    await tried(work)
     assert SEEN == [{"done": True}]
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -158,10 +158,11 @@ async def gateway(root: Path, url: str, *, project: Any = None, **more: Any) -> 
         yield loaded
 
 
-async def tried(root: Path, work: Callable[[Gateway, Upstream], Awaitable[None]], **more: Any) -> None:
+@asynccontextmanager
+async def tried(root: Path, **more: Any) -> AsyncIterator[tuple[Gateway, Upstream]]:
     with upstream() as seen:
         async with gateway(root, seen.url, **more) as loaded:
-            await work(loaded, seen)
+            yield loaded, seen
 
 
 def entries(root: Path) -> list[dict[str, Any]]:
@@ -178,7 +179,7 @@ async def _rest(
 
 
 async def test_a_long_answer_is_read_on_to_its_end_without_asking_again(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, seen):
         found, cursor, pieces = [], "", 0
         while True:
             envelope = await _rest(loaded, {"answer": {"cursor": cursor}} if cursor else {})
@@ -197,11 +198,9 @@ async def test_a_long_answer_is_read_on_to_its_end_without_asking_again(tmp_path
         kinds = [entry["event"] for entry in entries(tmp_path) if entry.get("principal") == "bot"]
         assert kinds == ["intent", "outcome"] + ["fetch"] * (pieces - 1)
 
-    await tried(tmp_path, work)
-
 
 async def test_nobody_else_and_no_other_call_reads_on(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, seen):
         cursor = (await _rest(loaded, {"limit": 2900})).meta.next_cursor
         wrong = base64.urlsafe_b64encode(
             bytes([base64.urlsafe_b64decode(cursor + "==")[0] ^ 1]) + base64.urlsafe_b64decode(cursor + "==")[1:]
@@ -230,11 +229,9 @@ async def test_nobody_else_and_no_other_call_reads_on(tmp_path: Path) -> None:
         assert b"[hidden]" not in kept
         assert (tmp_path / "var" / "state" / "answers.db").stat().st_mode & 0o077 == 0
 
-    await tried(tmp_path, work)
-
 
 async def test_what_the_policy_says_now_holds_for_what_was_answered_before(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, _):
         asked = {"answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
         policy(tmp_path, redact=[{"tools": ["*"], "fields": ["$..email", "$..bio"], "with": "[hidden]"}])
         assert await loaded.operations.reload()
@@ -242,11 +239,9 @@ async def test_what_the_policy_says_now_holds_for_what_was_answered_before(tmp_p
         assert envelope.error is not None
         assert envelope.error.code == "expired"
 
-    await tried(tmp_path, work)
-
 
 async def test_only_the_fields_that_were_asked_for_are_given(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, seen):
         envelope = await _rest(loaded, {"limit": 2, "answer": {"fields": ["items.id", "items.email"]}})
         assert envelope.data == {"items": [{"id": 0, "email": "[hidden]"}, {"id": 1, "email": "[hidden]"}]}
         assert "answer" not in seen.paths[-1]
@@ -274,12 +269,10 @@ async def test_only_the_fields_that_were_asked_for_are_given(tmp_path: Path) -> 
         assert unknown.error is not None
         assert hidden.error == unknown.error
 
-    await tried(tmp_path, work)
-
 
 @pytest.mark.parametrize("name", ["answer", "_answer"])
 async def test_both_names_of_the_options_are_taken_and_one_is_listed(tmp_path: Path, name: str) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, seen):
         for tool in loaded.tool_calls.catalog(loaded.principal("bot")):
             assert not [one for one in tool.input_schema.get("properties", {}) if one.startswith("_")]
         fields = await _rest(loaded, {"limit": 1, name: {"fields": ["total"]}})
@@ -296,11 +289,9 @@ async def test_both_names_of_the_options_are_taken_and_one_is_listed(tmp_path: P
         assert (await _rest(loaded, {name: {"cursor": cursor}})).status == "ok"
         assert not [path for path in seen.paths if "answer" in path]
 
-    await tried(tmp_path, work)
-
 
 async def test_an_argument_that_is_called_answer_stays_the_tools_own(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, seen):
         (tool,) = (one for one in loaded.tool_calls.catalog(loaded.principal("bot")) if one.name == "people__list_quiz")
         properties = tool.input_schema["properties"]
         assert properties["answer"] == {"type": "string"}
@@ -316,14 +307,12 @@ async def test_an_argument_that_is_called_answer_stays_the_tools_own(tmp_path: P
             (read,) = (await client.post("/v1/tool_calls", json=[{**call, "name": "people__list_people"}])).json()
             assert "the same arguments and answer.cursor)" in read["content"]
 
-    await tried(tmp_path, work)
-
 
 async def test_an_argument_that_the_policy_sets_is_never_taken_for_the_options(tmp_path: Path) -> None:
     rule = {"id": "reads", "to": ["bot"], "tools": ["*"], "verdict": "allow"}
     bound = {**rule, "id": "sets", "tools": ["people__list_quiz"], "bind": {"answer": "principal.id"}}
 
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path, rules=[rule, bound]) as (loaded, seen):
         (tool,) = (one for one in loaded.tool_calls.catalog(loaded.principal("bot")) if one.name == "people__list_quiz")
         assert "answer" not in tool.input_schema["properties"]
         assert "answer_options" in tool.input_schema["properties"]
@@ -333,20 +322,16 @@ async def test_an_argument_that_the_policy_sets_is_never_taken_for_the_options(t
         assert given.status == "refused" or set(given.data) > {"total"}
         assert set(seen.paths) == {"/quiz?answer=bot"}
 
-    await tried(tmp_path, work, rules=[rule, bound])
-
 
 async def test_an_answer_argument_that_is_not_listed_and_is_no_options_is_an_unknown_argument(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, _):
         told = await _rest(loaded, {"answer": "7"}, name="people__get_liar")
         assert told.meta.dropped == ({"argument": "answer"},)
         assert (await _rest(loaded, {"answer": {"fields": ["id"]}}, name="people__get_liar")).meta.dropped == ()
 
-    await tried(tmp_path, work)
-
 
 async def test_pages_are_followed_as_calls_of_their_own(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, seen):
         envelope = await _rest(loaded, {"limit": 3, "answer": {"pages": 4, "fields": ["items.id", "next_cursor"]}})
         assert envelope.data == {"items": [{"id": number} for number in range(12)], "next_cursor": "12"}
         assert seen.paths == [
@@ -361,15 +346,15 @@ async def test_pages_are_followed_as_calls_of_their_own(tmp_path: Path) -> None:
         assert [item["id"] for item in numbered.data] == [0, 1, 2, 3, 4, 5]
         assert all(path.startswith("/numbered") for path in seen.paths[4:])  # of a link, only the page is taken
 
-    await tried(tmp_path, work)
-
 
 @pytest.mark.parametrize("given", [{"cursor": "ab"}, {"offset": "ab"}, {"offset": "ab", "next": "$.mehr.ab"}])
 async def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_says(tmp_path: Path, given: Any) -> None:
     if "cursor" in given:
         given = {**given, "next": "mehr.ab"}
 
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(
+        tmp_path, project={"tools": {"people__list_odd": {"pages": given}, "people__list_numbered": {"pages": "never"}}}
+    ) as (loaded, seen):
         (shown,) = (
             tool for tool in loaded.tool_calls.catalog(loaded.principal("bot")) if tool.name == "people__list_odd"
         )
@@ -381,12 +366,6 @@ async def test_pages_that_nobody_would_recognise_are_followed_as_toolgen_yaml_sa
         envelope = await _rest(loaded, {"answer": {"pages": 3}}, name="people__list_odd")
         assert [item["id"] for item in envelope.data["leute"]] == [0, 1, 2, 3, 4, 5]
         assert seen.paths == ["/odd", "/odd?ab=2", "/odd?ab=4"]
-
-    await tried(
-        tmp_path,
-        work,
-        project={"tools": {"people__list_odd": {"pages": given}, "people__list_numbered": {"pages": "never"}}},
-    )
 
 
 @pytest.mark.parametrize(
@@ -410,7 +389,8 @@ async def test_pages_that_a_tool_does_not_have_are_an_error_at_load(tmp_path: Pa
 
 @pytest.mark.parametrize("how", ["kept", "replayed"])
 async def test_pages_are_followed_from_an_answer_that_was_kept(tmp_path: Path, how: str) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    tools = {"people__list_linked": {"cache": "60s"}} if how == "kept" else {}
+    async with tried(tmp_path, project={"tools": tools}) as (loaded, seen):
         key = "k" if how == "replayed" else ""
         for _ in range(2):
             envelope = await loaded.call(
@@ -419,9 +399,6 @@ async def test_pages_are_followed_from_an_answer_that_was_kept(tmp_path: Path, h
             assert [item["id"] for item in envelope.data] == [0, 1, 2, 3, 4, 5]
         assert seen.paths[:3] == ["/linked", "/linked?after=2", "/linked?after=4"]
         assert seen.paths[3:] == ([] if how == "kept" else seen.paths[1:3])
-
-    tools = {"people__list_linked": {"cache": "60s"}} if how == "kept" else {}
-    await tried(tmp_path, work, project={"tools": tools})
 
 
 async def _first_answer(root: Path, seen: Upstream, **keys: Any) -> Envelope:
@@ -444,14 +421,15 @@ async def test_how_much_of_an_answer_is_read_is_the_sources_to_say(tmp_path: Pat
 
 
 async def test_what_limits_one_call_limits_its_pages(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path, limits=[{"id": "few", "per": ["principal"], "rate": "2/h", "burst": 2}]) as (
+        loaded,
+        seen,
+    ):
         envelope = await _rest(loaded, {"limit": 3, "answer": {"pages": 10}})
         assert envelope.status == "ok"
         assert envelope.meta.truncated
         assert len(envelope.data["items"]) == 6
         assert len(seen.paths) == 2
-
-    await tried(tmp_path, work, limits=[{"id": "few", "per": ["principal"], "rate": "2/h", "burst": 2}])
 
 
 async def test_a_rule_about_a_paging_argument_holds_for_every_page(tmp_path: Path) -> None:
@@ -463,25 +441,21 @@ async def test_a_rule_about_a_paging_argument_holds_for_every_page(tmp_path: Pat
         "arguments": {"properties": {"page": {"maximum": 2}}},
     }
 
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path, rules=[rule]) as (loaded, seen):
         envelope = await _rest(loaded, {"answer": {"pages": 5}}, name="people__list_numbered")
         assert len(envelope.data) == 4
         assert envelope.meta.truncated
         assert len(seen.paths) == 2
 
-    await tried(tmp_path, work, rules=[rule])
-
 
 async def test_an_answer_that_breaks_its_schema_is_recorded(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, _):
         assert (await _rest(loaded, {}, name="people__get_liar")).status == "ok"
         assert (await _rest(loaded, {"limit": 1})).status == "ok"
         notes = [entry for entry in entries(tmp_path) if entry["event"] == "decision"]
         assert [(note["tool"], note["rule"], note["status"]) for note in notes] == [
             ("people__get_liar", "output_schema", "broken")
         ]
-
-    await tried(tmp_path, work)
 
 
 def _http(loaded: Gateway, name: str = "bot") -> httpx.AsyncClient:
@@ -490,7 +464,7 @@ def _http(loaded: Gateway, name: str = "bot") -> httpx.AsyncClient:
 
 
 async def test_a_large_file_is_a_link_for_its_caller_alone(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path, redact=[]) as (loaded, _):
         async with _http(loaded) as mine, _http(loaded, "other") as others, _http(loaded, "stranger") as strangers:
             called = (await mine.post("/v1/tools/people__get_photo/call", json={})).json()
             link = called["data"]["resource"]
@@ -514,12 +488,10 @@ async def test_a_large_file_is_a_link_for_its_caller_alone(tmp_path: Path) -> No
                 assert (await nobody.get(link["path"])).status_code == 401
         assert [entry["bytes"] for entry in entries(tmp_path) if entry["event"] == "fetch"] == [len(FILE)]
 
-    await tried(tmp_path, work, redact=[])
-
 
 @pytest.mark.parametrize("name", ["people__list_people", "people__list_numbered"])
 async def test_an_agent_is_shown_how_to_read_less_and_the_tool_stays_what_it_is(tmp_path: Path, name: str) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, _):
         shown = {tool.name: tool for tool in loaded.tool_calls.catalog(loaded.principal("bot"))}
         assert "answer" in shown[name].input_schema["properties"]
         assert "answer" not in shown["people__get_photo"].input_schema.get("properties", {})
@@ -527,37 +499,36 @@ async def test_an_agent_is_shown_how_to_read_less_and_the_tool_stays_what_it_is(
         assert "answer" not in loaded.manifest.tools[name].input_schema["properties"]
         assert shown[name].digest == loaded.manifest.tools[name].digest
 
-    await tried(tmp_path, work)
-
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_mcp_sdk_accepts_pieces_fields_and_links(tmp_path: Path, mode: Any) -> None:
     """The official client holds structured content against the output schema it was listed, and raises when it does not fit."""
 
-    async def work(loaded: Gateway, seen: Upstream) -> None:
-        async with listening(App(loaded)) as url, _sdk(f"{url}/mcp", mode) as client:
-            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert listed["people__list_people"].output_schema is None
-            first = await client.call_tool("people__list_people", {})
-            assert first.is_error is False
-            cursor = re.search(r"starts at the cursor (\S+) ", first.content[-1].text)
-            assert cursor is not None
-            more = await client.call_tool("people__list_people", {"answer": {"cursor": cursor[1]}})
-            assert more.is_error is False
-            pieces = [json.JSONDecoder().raw_decode(answer.content[0].text)[0] for answer in (first, more)]
-            ids = [item["id"] for piece in pieces for item in piece["items"]]
-            assert ids == list(range(len(ids)))
-            less = await client.call_tool("people__list_people", {"limit": 2, "answer": {"fields": ["items.id"]}})
-            assert less.content[0].text.partition("\n\n")[0] == '{"items":[{"id":0},{"id":1}]}'
-            assert '[There is more (2 of 3000 so far); read on with {"cursor":"2"}' in less.content[0].text
-            (photo,) = (await client.call_tool("people__get_photo", {})).content
-            uri = re.search(r"toolgen://\S+", photo.text)[0]
-            read = await client.read_resource(uri)
-            assert base64.b64decode(read.contents[0].blob) == FILE
-            with pytest.raises(MCPError):
-                await client.read_resource(uri[:-4] + "AAAA")
-
-    await tried(tmp_path, work, redact=[])
+    async with (
+        tried(tmp_path, redact=[]) as (loaded, _),
+        listening(App(loaded)) as url,
+        _sdk(f"{url}/mcp", mode) as client,
+    ):
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert listed["people__list_people"].output_schema is None
+        first = await client.call_tool("people__list_people", {})
+        assert first.is_error is False
+        cursor = re.search(r"starts at the cursor (\S+) ", first.content[-1].text)
+        assert cursor is not None
+        more = await client.call_tool("people__list_people", {"answer": {"cursor": cursor[1]}})
+        assert more.is_error is False
+        pieces = [json.JSONDecoder().raw_decode(answer.content[0].text)[0] for answer in (first, more)]
+        ids = [item["id"] for piece in pieces for item in piece["items"]]
+        assert ids == list(range(len(ids)))
+        less = await client.call_tool("people__list_people", {"limit": 2, "answer": {"fields": ["items.id"]}})
+        assert less.content[0].text.partition("\n\n")[0] == '{"items":[{"id":0},{"id":1}]}'
+        assert '[There is more (2 of 3000 so far); read on with {"cursor":"2"}' in less.content[0].text
+        (photo,) = (await client.call_tool("people__get_photo", {})).content
+        uri = re.search(r"toolgen://\S+", photo.text)[0]
+        read = await client.read_resource(uri)
+        assert base64.b64decode(read.contents[0].blob) == FILE
+        with pytest.raises(MCPError):
+            await client.read_resource(uri[:-4] + "AAAA")
 
 
 @asynccontextmanager
@@ -570,11 +541,9 @@ async def _sdk(url: str, mode: Any) -> AsyncIterator[Client]:
 
 
 async def test_what_is_paused_is_not_read_on(tmp_path: Path) -> None:
-    async def work(loaded: Gateway, seen: Upstream) -> None:
+    async with tried(tmp_path) as (loaded, _):
         asked = {"answer": {"cursor": (await _rest(loaded, {})).meta.next_cursor}}
         loaded.pausing.local.change(lambda _: (Pause(source="people", since=0.0),))
         envelope = await _rest(loaded, asked)
         assert envelope.error is not None
         assert envelope.error.code == "paused"
-
-    await tried(tmp_path, work)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,18 +122,16 @@ def losses(gateway: Gateway) -> list[object]:
     return [entry["arguments"] for entry in entries(gateway.settings.audit_dir) if entry.get("code") == "state_lost"]
 
 
-Steps = Callable[[Gateway, Gateway, Upstream, Copies], Awaitable[None]]
-
-
-async def over_redis(root: Path, server: RedisServer, steps: Steps, policy: dict[str, Any] = POLICY) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+@asynccontextmanager
+async def over_redis(
+    root: Path, server: RedisServer, policy: dict[str, Any] = POLICY
+) -> AsyncIterator[tuple[Gateway, Gateway, Upstream, Copies]]:
+    async with both(root, server, policy) as (first, second, seen):
         copies = Copies(server)
         try:
-            await steps(first, second, seen, copies)
+            yield first, second, seen, copies
         finally:
             await copies.redis.aclose()
-
-    await both(root, server, work, policy)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -141,7 +140,7 @@ async def test_a_call_that_was_carried_out_is_never_said_to_have_expired(
 ) -> None:
     short = {**POLICY, "approvals": {**POLICY["approvals"], "expires": "3s"}}
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server, short) as (first, second, seen, copies):
         calls = [await ask(gateway) for gateway in (first, second) for _ in range(2)]
         copy = await copies.take()
         for call_id, gateway in zip(calls, (second, first, first, second), strict=True):
@@ -160,8 +159,6 @@ async def test_a_call_that_was_carried_out_is_never_said_to_have_expired(
         assert [outcomes([first, second], call_id) for call_id in calls] == [["ok"]] * 4
         assert len(seen.requests) == 4
 
-    await over_redis(tmp_path, server, work, short)
-
 
 async def test_a_call_that_cannot_be_used_holds_up_no_other(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
@@ -170,7 +167,7 @@ async def test_a_call_that_cannot_be_used_holds_up_no_other(
     set_leases(monkeypatch, 10.0)
     monkeypatch.setattr(approval_runner, "_SWEEP_S", 1.0)
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server) as (first, second, _, copies):
         broken, asked = await ask(first), await ask(first)
         for name in (f"call:{broken}", *(f"call:junk{number}" for number in range(1_100))):
             await copies.redis.hset(
@@ -183,8 +180,6 @@ async def test_a_call_that_cannot_be_used_holds_up_no_other(
         assert await told(first, broken) == "expired"
         assert outcomes([first, second], broken) == ["expired"]
 
-    await over_redis(tmp_path, server, work)
-
 
 async def test_what_an_emptied_store_lost_is_put_back_or_ended_and_told(tmp_path: Path, server: RedisServer) -> None:
     policy = {
@@ -195,7 +190,7 @@ async def test_what_an_emptied_store_lost_is_put_back_or_ended_and_told(tmp_path
         "approvals": POLICY["approvals"],
     }
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server, policy) as (first, second, seen, copies):
         waiting, agreed = await ask(first), await ask(second)
         seen.answers.clear()
         left = asyncio.create_task(
@@ -229,13 +224,11 @@ async def test_what_an_emptied_store_lost_is_put_back_or_ended_and_told(tmp_path
             assert gateway.operations.state_losses == 1
             assert b"\ntoolgen_state_losses_total{" in await gateway.operations.measured()
 
-    await over_redis(tmp_path, server, work, policy)
-
 
 async def test_calls_that_ran_while_the_store_was_away_for_longer_than_a_lease_end_as_they_ended(
     tmp_path: Path, server: RedisServer
 ) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server) as (first, second, seen, copies):
         agreed = [await ask(gateway) for gateway in (first, second)]
         seen.answers.clear()
         for call_id in agreed:
@@ -246,13 +239,12 @@ async def test_calls_that_ran_while_the_store_was_away_for_longer_than_a_lease_e
         assert [await told(gateway, call_id) for call_id in agreed for gateway in (first, second)] == ["ok"] * 4
         assert [outcomes([first, second], call_id) for call_id in agreed] == [["ok"]] * 2
 
-    await over_redis(tmp_path, server, work)
-
 
 async def test_a_key_that_was_used_here_is_refused_by_an_emptied_store(tmp_path: Path, server: RedisServer) -> None:
     allowed = {**POLICY, "rules": [{**rule, "verdict": "allow"} for rule in POLICY["rules"]]}
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server, allowed) as (first, _, seen, copies):
+
         async def send() -> Any:
             return await first.call("orders__send_mail", {"to": "x"}, principal="bot", idempotency_key="k")
 
@@ -261,8 +253,6 @@ async def test_a_key_that_was_used_here_is_refused_by_an_emptied_store(tmp_path:
         again = await send()
         assert (made.status, again.error.code, again.call_id) == ("ok", "outcome_unknown", made.call_id)
         assert len(seen.requests) == 1
-
-    await over_redis(tmp_path, server, work, allowed)
 
 
 async def test_what_could_not_be_put_back_at_once_is_put_back_later(
@@ -276,7 +266,7 @@ async def test_what_could_not_be_put_back_at_once_is_put_back_later(
             raise StateUnavailableError("Redis is away again")
         await restore(self)
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server) as (first, second, _, copies):
         call_id = await ask(first)
         await accepted(approve, second, call_id)
         assert await told(first, call_id) == "ok"
@@ -289,8 +279,6 @@ async def test_what_could_not_be_put_back_at_once_is_put_back_later(
                 await asyncio.sleep(0.02)
         assert [await told(gateway, call_id) for gateway in (first, second)] == ["ok", "ok"]
         assert [losses(gateway) for gateway in (first, second)] == [[{"what": "it was emptied"}]] * 2
-
-    await over_redis(tmp_path, server, work)
 
 
 @pytest.mark.parametrize("answered", [False, True])
@@ -308,7 +296,7 @@ async def test_an_ending_that_could_not_be_kept_at_once_is_recorded_once(
             raise StateUnavailableError("Redis is away")
         return await replace(self, known, changed, **options)
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server) as (first, second, seen, _):
         call_id = await ask(first)
         monkeypatch.setattr(RedisInvocations, "replace", away_at_first)
         while not failed:
@@ -318,8 +306,6 @@ async def test_an_ending_that_could_not_be_kept_at_once_is_recorded_once(
         assert hasattr(await accepted(approve, first, call_id), "code")
         assert outcomes([first, second], call_id) == ["approval_denied"]
         assert seen.requests == []
-
-    await over_redis(tmp_path, server, work)
 
 
 @pytest.mark.parametrize(
@@ -363,7 +349,7 @@ async def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_is_kept
             raise StateUnavailableError("Redis is away")
         return await read(self, call_id)
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server) as (first, second, seen, copies):
         monkeypatch.setattr(approval_runner, "_SWEEP_S", 0.5)
         await until(lambda: first._shared.watch.epoch)  # which it has to know to notice a loss
         with monkeypatch.context() as patch:
@@ -382,8 +368,6 @@ async def test_a_question_of_which_redis_did_not_confirm_that_it_is_kept_is_kept
         assert outcomes([first, second], call_id) == [ends]
         assert len(seen.requests) == (ends == "ok")
 
-    await over_redis(tmp_path, server, work)
-
 
 async def test_a_key_whose_claim_redis_did_not_confirm_is_free_again(
     tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
@@ -400,7 +384,7 @@ async def test_a_key_whose_claim_redis_did_not_confirm_is_free_again(
             raise fault
         return done
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server) as (first, second, seen, copies):
         monkeypatch.setattr(SealedScript, "run", unconfirmed)
         told = []
         for gateway in (first, second, first):
@@ -411,8 +395,6 @@ async def test_a_key_whose_claim_redis_did_not_confirm_is_free_again(
                     await asyncio.sleep(0.02)
         assert told == ["upstream_unavailable", "ok", "ok"]
         assert len(seen.requests) == 1
-
-    await over_redis(tmp_path, server, work)
 
 
 async def cancel(gateway: Gateway, call_id: str) -> object:
@@ -441,7 +423,7 @@ async def test_no_answer_counts_for_a_call_that_may_be_over_where_redis_was_set_
 
     async def unheard(*_: object) -> None: ...
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server) as (first, second, seen, copies):
         home, other = (second, first) if own else (first, second)
         call_id = await ask(home)
         store = second.approvals.calls.store._store  # type: ignore[attr-defined]
@@ -467,8 +449,6 @@ async def test_no_answer_counts_for_a_call_that_may_be_over_where_redis_was_set_
         assert outcomes([first, second], call_id) == [ending]
         assert len(seen.requests) == (not own)
 
-    await over_redis(tmp_path, server, work)
-
 
 @pytest.mark.parametrize("answer", [approve, deny, cancel])
 async def test_a_gateway_that_could_not_ask_redis_answers_for_no_call_of_another_one_at_first(
@@ -476,7 +456,7 @@ async def test_a_gateway_that_could_not_ask_redis_answers_for_no_call_of_another
 ) -> None:
     """Redis may have been set back meanwhile, of which nothing tells it."""
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server) as (first, second, _, _):
         calls = [await ask(gateway) for gateway in (first, second)]
         with monkeypatch.context() as patch:
             patch.setattr(store_watch, "LEASE_S", 60.0)
@@ -486,8 +466,6 @@ async def test_a_gateway_that_could_not_ask_redis_answers_for_no_call_of_another
         assert not hasattr(await answer(second, calls[1]), "code")
         second._shared.watch.unsettle()
         assert not hasattr(await accepted(answer, second, calls[0]), "code")
-
-    await over_redis(tmp_path, server, work)
 
 
 async def test_calls_that_wait_on_record_and_that_redis_has_lost_are_listed_for_reconciliation(

@@ -6,7 +6,8 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -425,7 +426,10 @@ async def stamp(call):
 Steps = Callable[[Gateway, Upstream], Awaitable[None]]
 
 
-async def scenario(root: Path, policy: dict[str, Any], middleware: list[Any], steps: Steps) -> None:
+@asynccontextmanager
+async def scenario(
+    root: Path, policy: dict[str, Any], middleware: list[Any]
+) -> AsyncIterator[tuple[Gateway, Upstream]]:
     with upstream() as (seen, server):
         (root / "p").mkdir()
         path = project(root / "p", server, policy, middleware=middleware)
@@ -433,7 +437,7 @@ async def scenario(root: Path, policy: dict[str, Any], middleware: list[Any], st
         (root / "p" / f"{name}.py").write_text(CHECKS)
         path.write_text(path.read_text().replace("own_checks", name))
         async with Gateway.load(path) as gateway:
-            await steps(gateway, seen)
+            yield gateway, seen
 
 
 def order(amount: int, **more: Any) -> dict[str, Any]:
@@ -443,14 +447,12 @@ def order(amount: int, **more: Any) -> dict[str, Any]:
 async def test_what_is_narrowed_is_judged_by_the_policy_again(tmp_path: Path) -> None:
     rule = {**ALL, "id": "big", "tools": ["orders__create_order"], "verdict": "deny", "when": "args.amount_cents < 20"}
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    use = {"use": "own_checks.Lower", "options": {"amount": 10}}
+    async with scenario(tmp_path, {"rules": [ALL, rule]}, [use]) as (gateway, seen):
         envelope = await gateway.call("orders__create_order", order(100), principal="bot")
         assert envelope.error is not None
         assert (envelope.error.code, envelope.error.rule) == ("forbidden", "big")
         assert seen.requests == []
-
-    use = {"use": "own_checks.Lower", "options": {"amount": 10}}
-    await scenario(tmp_path, {"rules": [ALL, rule]}, [use], steps)
 
 
 async def test_a_sum_of_a_session_counts_what_was_sent_and_no_more(tmp_path: Path) -> None:
@@ -462,22 +464,20 @@ async def test_a_sum_of_a_session_counts_what_was_sent_and_no_more(tmp_path: Pat
         "when": "session.sum('orders__create_order', 'amount_cents') + args.amount_cents > 100",
     }
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    use = {"use": "own_checks.Lower", "options": {"amount": 30}}
+    async with scenario(tmp_path, {"rules": [ALL, ceiling]}, [use]) as (gateway, seen):
         outcomes = [
             code(await gateway.call("orders__create_order", order(60), principal="bot", session="s")) for _ in range(4)
         ]
         assert outcomes == ["ok", "ok", "forbidden", "forbidden"]  # 30, 60, then 60 + 60
         assert [json.loads(body)["amount_cents"] for _, _, body in seen.requests] == [30, 30]
 
-    use = {"use": "own_checks.Lower", "options": {"amount": 30}}
-    await scenario(tmp_path, {"rules": [ALL, ceiling]}, [use], steps)
-
 
 async def test_a_person_agrees_to_the_narrowed_call_and_it_is_made_as_it_was_shown(tmp_path: Path) -> None:
     asking = {**ALL, "id": "asking", "tools": ["orders__create_order"], "verdict": "ask"}
     policy = {"rules": [ALL, asking], "approvals": {"approvers": ["user"]}}
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, policy, ["own_checks.Noting"]) as (gateway, seen):
         waiting = await gateway.call("orders__create_order", order(60), principal="bot", session="s")
         assert code(waiting) == "approval_required"
         person = gateway.principal("ann")
@@ -487,20 +487,16 @@ async def test_a_person_agrees_to_the_narrowed_call_and_it_is_made_as_it_was_sho
         await asyncio.to_thread(seen.reached, 1)
         assert json.loads(seen.requests[0][2])["note"] == "checked"
 
-    await scenario(tmp_path, policy, ["own_checks.Noting"], steps)
-
 
 async def test_an_argument_that_the_policy_sets_is_not_its_to_change(tmp_path: Path) -> None:
     policy = {
         "rules": [{**ALL, "bind": {"amount_cents": "principal.attributes.limit"}, "tools": ["orders__create_order"]}]
     }
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, policy, [{"use": "own_checks.Lower", "options": {"amount": 1}}]) as (gateway, seen):
         envelope = await gateway.call("orders__create_order", {"tenant_id": "acme"}, principal="bot")
         assert code(envelope) == "middleware_failed"
         assert seen.requests == []
-
-    await scenario(tmp_path, policy, [{"use": "own_checks.Lower", "options": {"amount": 1}}], steps)
 
 
 async def test_a_label_that_it_sets_closes_the_way_out(tmp_path: Path) -> None:
@@ -512,7 +508,9 @@ async def test_a_label_that_it_sets_closes_the_way_out(tmp_path: Path) -> None:
         "when": "'private' in session.labels",
     }
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    use = {"use": "own_checks.Labels", "labels": ["private"]}
+    async with scenario(tmp_path, {"rules": [ALL, closed]}, [use]) as (gateway, _):
+
         async def mail(session: str) -> str:
             return code(await gateway.call("orders__send_mail", {"to": "x"}, principal="bot", session=session))
 
@@ -520,12 +518,17 @@ async def test_a_label_that_it_sets_closes_the_way_out(tmp_path: Path) -> None:
         await gateway.call("orders__get_health", {}, principal="bot", session="one")
         assert (await mail("one"), await mail("two")) == ("forbidden", "ok")
 
-    use = {"use": "own_checks.Labels", "labels": ["private"]}
-    await scenario(tmp_path, {"rules": [ALL, closed]}, [use], steps)
-
 
 async def test_a_step_has_the_catalog_that_it_is_shown_and_a_call_outside_is_refused(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    uses = [{"use": "own_checks.Labels", "labels": ["private"]}, "own_checks.Steps"]
+    closed = {
+        **ALL,
+        "id": "closed",
+        "tools": ["orders__list_orders"],
+        "verdict": "deny",
+        "when": "'private' in session.labels",
+    }
+    async with scenario(tmp_path, {"rules": [ALL, closed]}, uses) as (gateway, seen):
         bot = gateway.principal("bot")
 
         def names(session: str | None) -> set[str]:
@@ -549,24 +552,12 @@ async def test_a_step_has_the_catalog_that_it_is_shown_and_a_call_outside_is_ref
         unknown = await gateway.call("orders__nothing", {}, principal="bot", session="closed")
         assert code(unknown) == "unknown_tool"
 
-    uses = [{"use": "own_checks.Labels", "labels": ["private"]}, "own_checks.Steps"]
-    closed = {
-        **ALL,
-        "id": "closed",
-        "tools": ["orders__list_orders"],
-        "verdict": "deny",
-        "when": "'private' in session.labels",
-    }
-    await scenario(tmp_path, {"rules": [ALL, closed]}, uses, steps)
-
 
 async def test_a_dry_run_shows_what_would_be_sent(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, {"rules": [ALL]}, ["own_checks.Noting"]) as (gateway, seen):
         shown = await gateway.preview("orders__create_order", order(60), principal="bot")
         assert json.loads(shown.data["body"])["note"] == "checked"  # type: ignore[index, call-overload]
         assert seen.requests == []
-
-    await scenario(tmp_path, {"rules": [ALL]}, ["own_checks.Noting"], steps)
 
 
 @pytest.mark.parametrize(
@@ -586,10 +577,9 @@ async def test_a_dry_run_shows_what_would_be_sent(tmp_path: Path) -> None:
     ],
 )
 async def test_what_cannot_be_loaded_stops_the_start_with_its_line(tmp_path: Path, entry: Any, message: str) -> None:
-    async def steps(_gateway: Gateway, _seen: Upstream) -> None: ...
-
     with pytest.raises(ConfigError) as caught:
-        await scenario(tmp_path, {"rules": [ALL]}, [entry], steps)
+        async with scenario(tmp_path, {"rules": [ALL]}, [entry]):
+            ...
     assert message in str(caught.value)
     assert "toolgen.yaml:" in str(caught.value)
 

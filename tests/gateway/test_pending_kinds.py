@@ -8,7 +8,8 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -93,13 +94,13 @@ POLICY: dict[str, Any] = {
     "sql": {"shop": {"tables": {"customers": {"columns": ["id", "name"]}}}},
 }
 WITHOUT_FAR = {**POLICY, "rules": [{**POLICY["rules"][0], "tools": POLICY["rules"][0]["tools"][:-1]}]}
-Steps = Callable[[Gateway, str, Upstream, Path], Awaitable[None]]
 
 
+@asynccontextmanager
 async def play(
-    root: Path, steps: Steps, policy: dict[str, Any] | None = None, *, bridged: bool = False, **gateway: Any
-) -> None:
-    """Runs steps with one gateway of a project of every kind of source, with a `bridged` server too where that is wanted."""
+    root: Path, policy: dict[str, Any] | None = None, *, bridged: bool = False, **gateway: Any
+) -> AsyncIterator[tuple[Gateway, str, Upstream, Path]]:
+    """Gateway of a project of every kind of source, with a `bridged` server too where that is wanted."""
 
     with upstream() as (seen, server):
         path = project(root / "p", server, policy or WITHOUT_FAR, **({"gateway": gateway} if gateway else {}))
@@ -126,7 +127,7 @@ async def play(
             subprocess.run([sys.executable, "-m", "toolgen", "build"], cwd=here, capture_output=True, check=True)
         async with asyncio.timeout(120), Gateway.load(path) as loaded, listening(App(loaded)) as url:
             try:
-                await steps(loaded, url, seen, path.parent)
+                yield loaded, url, seen, path.parent
             finally:
                 seen.answers.set()
                 (path.parent / "go").touch()
@@ -171,7 +172,8 @@ async def test_a_call_of_every_kind_is_pending_and_its_end_is_read(
 ) -> None:
     tool, arguments, expected = KINDS[kind]
 
-    async def steps(_gateway: Gateway, url: str, seen: Upstream, here: Path) -> None:
+    policy = POLICY if kind == "bridged" else WITHOUT_FAR
+    async with play(tmp_path, policy, bridged=kind == "bridged", pending_after="0s") as (_, url, seen, here):
         seen.body = b'{"data":{"ship":{"id":"7","name":"Rocinante"}}}' if kind == "graphql" else seen.body
         if kind != "sql":
             seen.answers.clear()
@@ -199,9 +201,6 @@ async def test_a_call_of_every_kind_is_pending_and_its_end_is_read(
                 assert expected in text(result)
         assert executed(here, seen, tool, call_id) == 1
 
-    policy = POLICY if kind == "bridged" else WITHOUT_FAR
-    await play(tmp_path, steps, policy, bridged=kind == "bridged", pending_after="0s")
-
 
 RULED = {
     **WITHOUT_FAR,
@@ -215,7 +214,7 @@ RULED = {
 @pytest.mark.parametrize("after", [None, "1h"])
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
 async def test_a_rule_says_it_for_its_own_tools(tmp_path: Path, kind: type[Peer], after: str | None) -> None:
-    async def steps(_gateway: Gateway, url: str, seen: Upstream, _here: Path) -> None:
+    async with play(tmp_path, RULED, **{} if after is None else {"pending_after": after}) as (_, url, seen, _):
         peer = await peer_of(kind, url)
         assert "get_call_result" in {tool["name"] for tool in (await peer.ask("tools/list"))["tools"]}
         seen.answers.clear()
@@ -235,11 +234,9 @@ async def test_a_rule_says_it_for_its_own_tools(tmp_path: Path, kind: type[Peer]
         assert '{"ok":true}' in text(await waiting)
         assert len(seen.requests) == 4
 
-    await play(tmp_path, steps, RULED, **({} if after is None else {"pending_after": after}))
-
 
 async def test_a_rule_counts_for_the_call_inside_of_run_tool(tmp_path: Path) -> None:
-    async def steps(_gateway: Gateway, url: str, seen: Upstream, _here: Path) -> None:
+    async with play(tmp_path, RULED, search_above=1) as (_, url, seen, _):
         peer = await peer_of(OldPeer, url)
         seen.answers.clear()
         inner = {"name": "orders__send_mail", "arguments": {"to": "x"}}
@@ -249,11 +246,9 @@ async def test_a_rule_counts_for_the_call_inside_of_run_tool(tmp_path: Path) -> 
         assert '{"ok":true}' in text(await peer.ask("tools/call", name="run_tool", arguments=wrapped))
         assert len(seen.requests) == 1
 
-    await play(tmp_path, steps, RULED, search_above=1)
-
 
 async def test_a_function_asks_nobody_once_its_caller_was_answered(tmp_path: Path) -> None:
-    async def steps(_gateway: Gateway, url: str, _seen: Upstream, _here: Path) -> None:
+    async with play(tmp_path, pending_after="0s") as (_, url, _, _):
         peer = OldPeer(url, "bot", {"elicitation": {}})
         await peer.open()
         async with peer.stream("tools/call", name="own__asking", arguments={}) as heard:
@@ -263,8 +258,6 @@ async def test_a_function_asks_nobody_once_its_caller_was_answered(tmp_path: Pat
             await peer.respond(question["id"], {"action": "accept", "content": {}})
         expected = "accept ToolError" if len(messages) == 2 else "ToolError ToolError"
         assert text(await read(peer, call_id=call_id, wait_s=60)) == expected
-
-    await play(tmp_path, steps, pending_after="0s")
 
 
 @pytest.mark.parametrize(

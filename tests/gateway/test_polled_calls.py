@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,17 @@ def jobs() -> Iterator[tuple[Jobs, str]]:
         yield seen, server.url
 
 
-Steps = Callable[[httpx.AsyncClient, httpx.AsyncClient, Jobs, Gateway], Awaitable[None]]
+def recorded_outcome(gateway: Gateway) -> dict[str, Any]:
+    """The only outcome on record."""
+    (found,) = (entry for entry in entries(gateway.settings.audit_dir) if entry["event"] == "outcome")
+    return dict(found)
 
 
-async def play(root: Path, steps: Steps, tools: dict[str, Any] | None = None, **policy: Any) -> list[dict[str, Any]]:
-    """Runs steps with two gateways of one project of that API; the outcomes on record."""
-
+@asynccontextmanager
+async def play(
+    root: Path, tools: dict[str, Any] | None = None, **policy: Any
+) -> AsyncIterator[tuple[httpx.AsyncClient, httpx.AsyncClient, Jobs, Gateway]]:
+    """Clients of two gateways of one project of that API, the API, and the first gateway."""
     with jobs() as (seen, url):
         path = project(root / "p", url, POLICY | policy)
         settings = json.loads(path.read_text())
@@ -109,13 +114,12 @@ async def play(root: Path, steps: Steps, tools: dict[str, Any] | None = None, **
             http(first) as at_first,
             http(second) as at_second,
         ):
-            await steps(at_first, at_second, seen, one)
-    found = entries(path.parent / "var" / "audit")
-    return [dict(entry) for entry in found if entry["event"] == "outcome"]
+            yield at_first, at_second, seen, one
 
 
 async def test_an_operation_is_one_call_that_is_followed_anywhere(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
+    counts: list[int] = []
+    async with play(tmp_path) as (one, two, seen, gateway):
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         told = []
         async with two.stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:
@@ -129,36 +133,30 @@ async def test_an_operation_is_one_call_that_is_followed_anywhere(tmp_path: Path
         assert seen.asked[0] == "POST /mail"
         assert set(seen.asked[1:]) == {"GET /jobs/1"}
         counts.append(len(seen.asked))
-
-    counts: list[int] = []
-    (outcome,) = await play(tmp_path, steps)
+    outcome = recorded_outcome(gateway)
     assert (outcome["status"], outcome["attempts"]) == ("ok", counts[0])
 
 
 async def test_a_call_that_is_waited_for_is_followed_too(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
+    async with play(tmp_path) as (one, _, seen, _):
         seen.done.set()
         answer = await one.post(CALL, json={})
         assert (answer.status_code, answer.json()["data"]) == (200, {"sent": True})
 
-    await play(tmp_path, steps)
-
 
 async def test_calling_off_ends_the_operation_where_that_is_declared(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
+    async with play(tmp_path) as (one, two, seen, gateway):
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         await asyncio.to_thread(seen.polled.wait, 60)
         answer = await two.post(f"/v1/calls/{call_id}/cancel")
         assert (answer.status_code, answer.json()["error"]["code"]) == (200, "outcome_unknown")
         assert await asyncio.to_thread(seen.deleted.wait, 60)
         assert seen.asked.count("DELETE /jobs/1") == 1
-
-    (outcome,) = await play(tmp_path, steps)
-    assert outcome["code"] == "outcome_unknown"
+    assert recorded_outcome(gateway)["code"] == "outcome_unknown"
 
 
 async def test_a_pause_ends_the_following(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
+    async with play(tmp_path) as (one, two, seen, gateway):
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         await asyncio.to_thread(seen.polled.wait, 60)
         await gateway.pausing.pause(principal="", source="", tool="orders__send_mail", reason="hold", by="ann")
@@ -166,11 +164,9 @@ async def test_a_pause_ends_the_following(tmp_path: Path) -> None:
         assert answer["error"]["code"] == "outcome_unknown"
         assert not seen.deleted.is_set()
 
-    await play(tmp_path, steps)
-
 
 async def test_where_something_is_hidden_progress_has_no_words(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
+    async with play(tmp_path, redact=[{"tools": ["*"], "fields": ["$..x"], "with": "…"}]) as (one, two, seen, _):
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         async with two.stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:
             async for name, data in read(answer):
@@ -178,12 +174,8 @@ async def test_where_something_is_hidden_progress_has_no_words(tmp_path: Path) -
                 if name == "progress" and "percent" in data:
                     seen.done.set()
 
-    await play(tmp_path, steps, redact=[{"tools": ["*"], "fields": ["$..x"], "with": "…"}])
-
 
 async def test_a_tool_may_be_left_as_it_answers(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, seen: Jobs, gateway: Gateway) -> None:
+    async with play(tmp_path, {"orders__send_mail": {"poll": "never"}}) as (one, _, seen, _):
         answer = await one.post(CALL, json={})
         assert (answer.status_code, answer.json()["data"], seen.asked) == (200, {}, ["POST /mail"])
-
-    await play(tmp_path, steps, {"orders__send_mail": {"poll": "never"}})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +24,25 @@ POLICY: dict[str, Any] = {
 }
 
 
-async def recorded(tmp_path: Path, work: Callable[[Gateway, Upstream], Any]) -> list[dict[str, Any]]:
-    """The entries that end calls, after some work."""
+@asynccontextmanager
+async def opened(tmp_path: Path) -> AsyncIterator[tuple[Gateway, Upstream]]:
+    """Gateway of a project, and its API."""
     with upstream() as (seen, server):
-        path = project(tmp_path / "project", server, POLICY)
+        async with Gateway.load(project(tmp_path / "project", server, POLICY)) as gateway:
+            yield gateway, seen
 
-        async def run() -> Path:
-            async with Gateway.load(path) as gateway:
-                await work(gateway, seen)
-                return gateway.settings.audit_dir
 
-        found = entries(await run())
+def recorded(gateway: Gateway) -> list[dict[str, Any]]:
+    """Entries that end calls."""
+    found = entries(gateway.settings.audit_dir)
     return [dict(one) for one in found if one["event"] == "outcome" or "code" in one]
 
 
 async def test_a_message_is_on_record_for_each_call_that_did_not_succeed_and_for_no_other(tmp_path: Path) -> None:
     said: list[str] = []
 
-    async def work(gateway: Gateway, seen: Upstream) -> None:
+    async with opened(tmp_path) as (gateway, seen):
+
         async def call(tool: str, arguments: dict[str, Any]) -> None:
             answer = await gateway.call(tool, arguments, principal="bot")
             said.append("" if answer.error is None else answer.error.message)
@@ -51,8 +53,7 @@ async def test_a_message_is_on_record_for_each_call_that_did_not_succeed_and_for
         await call("orders__no_such_tool", {})
         seen.status, seen.body = 418, b'{"detail": "the secret of the teapot"}'
         await call("orders__list_orders", {"tenant_id": "a"})
-
-    found = await recorded(tmp_path, work)
+    found = recorded(gateway)
     assert "message" not in found[0]
     assert [one["message"] for one in found[1:4]] == said[1:4]
     assert all(said[1:4])
@@ -65,7 +66,7 @@ async def test_a_message_is_on_record_for_each_call_that_did_not_succeed_and_for
 async def test_a_message_has_nothing_that_the_record_conceals(tmp_path: Path) -> None:
     said: list[str] = []
 
-    async def work(gateway: Gateway, seen: Upstream) -> None:
+    async with opened(tmp_path) as (gateway, _):
         for given in (
             {"amount_cents": "tango-5150"},
             {"amount_cents": 7, "note": ["tango-5150"]},
@@ -74,27 +75,25 @@ async def test_a_message_has_nothing_that_the_record_conceals(tmp_path: Path) ->
             answer = await gateway.call("orders__create_order", {"tenant_id": "a", **given}, principal="bot")
             assert answer.error is not None
             said.append(answer.error.message)
-
-    found = await recorded(tmp_path, work)
     assert any("tango" in text for text in said)  # the caller is told what it sent
+    found = recorded(gateway)
     assert all(one["message"] for one in found)
     assert "tango" not in str(found)
     assert "5150" not in str(found)
 
 
 async def test_a_check_of_the_project_may_say_what_is_no_text(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, seen: Upstream) -> None:
+    async with opened(tmp_path) as (gateway, _):
         compiled_policy = gateway.current.compiled_policy
         call = compiled_policy.call("orders__get_health", {}, gateway.principal("bot"), "", "", "")
         assert compiled_policy.concealing.message(call, "half \ud800 a pair") == "half ? a pair"
-
-    assert await recorded(tmp_path, work) == []
+    assert recorded(gateway) == []
 
 
 async def test_a_denial_has_its_message_and_is_found_by_it(tmp_path: Path) -> None:
     calls: list[str] = []
 
-    async def work(gateway: Gateway, seen: Upstream) -> None:
+    async with opened(tmp_path) as (gateway, _):
         asked = await gateway.call("orders__delete_order", {"id": "1"}, principal="bot")
         calls.append(asked.call_id)
         await gateway.approvals.decide(asked.call_id, principal=gateway.principal("ann"), approve=False, note="")
@@ -115,8 +114,7 @@ async def test_a_denial_has_its_message_and_is_found_by_it(tmp_path: Path) -> No
             (denied,) = index.calls(RecordFilter(words="a person denied")).rows
             assert denied["message"] == "a person denied this call"
             assert index.check() == []
-
-    pending, denied, refused = await recorded(tmp_path, work)
-    assert "message" not in pending
-    assert denied["message"] == "a person denied this call"
-    assert refused["message"]
+    first, second, third = recorded(gateway)
+    assert "message" not in first
+    assert second["message"] == "a person denied this call"
+    assert third["message"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,26 +39,24 @@ POLICY: dict[str, Any] = {
 }
 ONCALL = {"role": "oncall", "to": "bot", "for": "2h", "reason": "incident 7"}
 ADMIN = {"role": "admin", "to": "bot", "for": "30m", "reason": "incident 7"}
-Work = Callable[[Gateway, Client], Awaitable[None]]
 
 
 def changed(**sections: Any) -> dict[str, Any]:
     return copy.deepcopy(POLICY) | sections
 
 
-async def served(root: Path, work: Work, policy: dict[str, Any] = POLICY) -> Path:
-    """Runs `work` on a gateway; where its record is."""
+@asynccontextmanager
+async def served(root: Path, policy: dict[str, Any] = POLICY) -> AsyncIterator[tuple[Gateway, Client]]:
+    """Gateway of a project and its client; the audit log is verified at the end."""
     with upstream() as (_, url):
         path = project(root / "project", url, policy)
-
         async with Gateway.load(path) as gateway, asyncio.timeout(120):
-            await work(gateway, Client(gateway))
+            yield gateway, Client(gateway)
     assert verify(path.parent / "var" / "audit").ok
-    return path.parent / "var" / "audit"
 
 
-def events(audit: Path, *names: str) -> list[dict[str, Any]]:
-    return [dict(entry) for entry in entries(audit) if entry["event"] in names]
+def events(gateway: Gateway, *names: str) -> list[dict[str, Any]]:
+    return [dict(entry) for entry in entries(gateway.settings.audit_dir) if entry["event"] in names]
 
 
 async def health(client: Client, who: str = "bot", **headers: str) -> int:
@@ -75,7 +74,7 @@ async def given(client: Client, grant_request: dict[str, str] = ONCALL, who: str
 
 
 async def test_a_role_is_had_until_it_is_taken_back_and_both_are_on_record(tmp_path: Path) -> None:
-    async def work(_: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (gateway, client):
         assert await health(client) == 404
         grant = await given(client)
         assert await health(client) == 200
@@ -89,15 +88,13 @@ async def test_a_role_is_had_until_it_is_taken_back_and_both_are_on_record(tmp_p
         assert (await client.delete("ann", f"/v1/grants/{grant}")).json() == {"id": grant, "status": "ended"}
         assert await health(client) == 404
         assert (await client.delete("ann", f"/v1/grants/{grant}")).status_code == 404
-
-    audit = await served(tmp_path, work)
-    begun, ended = events(audit, "role_grant", "role_grant_end")
+    begun, ended = events(gateway, "role_grant", "role_grant_end")
     assert (begun["principal"], begun["status"], begun["arguments"]["grant"]["reason"]) == ("eve", "ok", "incident 7")
     assert (ended["principal"], ended["code"], ended["arguments"]["grant"]["role"]) == ("ann", "cancelled", "oncall")
 
 
 async def test_a_role_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(gateway: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (gateway, client):
         await given(client)
         assert await health(client) == 200
         store = gateway.role_grants.store
@@ -106,8 +103,6 @@ async def test_a_role_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             await asyncio.sleep(0.02)
         assert await health(client) == 404
         assert (await client.get("eve", "/v1/grants")).json() == {"grants": []}
-
-    await served(tmp_path, work)
 
 
 async def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
@@ -149,14 +144,12 @@ async def test_a_role_is_there_again_after_a_restart(tmp_path: Path) -> None:
 async def test_what_the_policy_does_not_let_is_refused(
     tmp_path: Path, who: str, grant_request: object, status: int
 ) -> None:
-    async def work(gateway: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (gateway, client):
         answer = await client.post(who, "/v1/grants", grant_request)
         assert answer.status_code == status, answer.text
         assert await gateway.role_grants.store.all() == ()
-
-    audit = await served(tmp_path, work)
-    assert events(audit, "role_grant") == []
-    assert status == 400 or [(one["principal"], one["code"]) for one in events(audit, "refusal")] == [
+    assert events(gateway, "role_grant") == []
+    assert status == 400 or [(one["principal"], one["code"]) for one in events(gateway, "refusal")] == [
         (who, "forbidden")
     ]
 
@@ -164,15 +157,13 @@ async def test_what_the_policy_does_not_let_is_refused(
 async def test_without_a_word_in_the_policy_nobody_gives_anything(tmp_path: Path) -> None:
     rules = [{"id": "calls", "to": ["developer"], "tools": ["orders__get_health"], "verdict": "allow"}]
 
-    async def work(_: Gateway, client: Client) -> None:
+    async with served(tmp_path, changed(role_grants=[], rules=rules)) as (_, client):
         assert (await client.post("eve", "/v1/grants", ONCALL)).status_code == 403
         assert (await client.get("eve", "/v1/grants")).status_code == 403
 
-    await served(tmp_path, work, changed(role_grants=[], rules=rules))
-
 
 async def test_who_acts_for_somebody_gives_nothing_in_their_name(tmp_path: Path) -> None:
-    async def work(_: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (_, client):
         answer = await client.post("bot", "/v1/grants", {**ONCALL, "to": "bot"}, x_on_behalf_of="ann")
         assert answer.status_code == 403
         grant = await given(client)
@@ -180,13 +171,11 @@ async def test_who_acts_for_somebody_gives_nothing_in_their_name(tmp_path: Path)
         for path, body in ((f"/v1/grants/{grant}", {"decision": "approve"}), ("/v1/grants", ONCALL)):
             assert (await client.post("bot", path, body, x_on_behalf_of="ann")).status_code == 403
 
-    await served(tmp_path, work)
-
 
 async def test_what_was_given_is_not_given_on(tmp_path: Path) -> None:
     """A developer who has the role of a lead for an hour answers for a lead, and makes no others."""
 
-    async def work(gateway: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (gateway, client):
         await given(client, {**ONCALL, "role": "lead", "for": "1h"})
         assert "lead" in gateway.principal("bot").roles
         for grant_request in ({**ADMIN, "to": "eve"}, {**ONCALL, "role": "lead", "to": "bot"}):
@@ -194,14 +183,12 @@ async def test_what_was_given_is_not_given_on(tmp_path: Path) -> None:
         pending = await given(client, ADMIN)
         assert (await client.post("bot", f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 403
 
-    await served(tmp_path, work)
-
 
 async def test_two_people_break_the_glass_and_everybody_hears(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def work(gateway: Gateway, client: Client) -> None:
-        asked = await client.post("bot", "/v1/grants", ADMIN)  # for themselves, which one person alone may not
-        assert (asked.status_code, asked.json()["status"]) == (200, "pending")
-        path = f"/v1/grants/{asked.json()['id']}"
+    async with served(tmp_path) as (gateway, client):
+        pending = await client.post("bot", "/v1/grants", ADMIN)  # for themselves, which one person alone may not
+        assert (pending.status_code, pending.json()["status"]) == (200, "pending")
+        path = f"/v1/grants/{pending.json()['id']}"
         assert await mail(client) == 404
         for who, status in (("bot", 403), ("bare", 403)):
             assert (await client.post(who, path, {"decision": "approve"})).status_code == status
@@ -216,13 +203,12 @@ async def test_two_people_break_the_glass_and_everybody_hears(tmp_path: Path, ca
         assert (await client.delete("bot", path)).status_code == 200  # who has it may give it back
         assert await mail(client) == 404
 
-    audit = await served(tmp_path, work)
-    asked, broken, ended = events(audit, "role_grant", "break_glass", "role_grant_end")
+    asked, broken, ended = events(gateway, "role_grant", "break_glass", "role_grant_end")
     assert (asked["principal"], asked["status"]) == ("bot", "pending")
     assert (broken["principal"], broken["arguments"]["grant"]["asked_by"]) == ("ann", "bot")
     assert broken["arguments"]["grant"]["reason"] == "incident 7"
     assert ended["principal"] == "bot"
-    assert [(one["principal"], one["code"]) for one in events(audit, "refusal")] == [
+    assert [(one["principal"], one["code"]) for one in events(gateway, "refusal")] == [
         ("bot", "forbidden"),
         ("bare", "forbidden"),
         ("eve", "conflict"),
@@ -232,7 +218,7 @@ async def test_two_people_break_the_glass_and_everybody_hears(tmp_path: Path, ca
 
 @pytest.mark.parametrize("by", ["eve", "bot"])
 async def test_who_asked_is_not_the_second_person(tmp_path: Path, by: str) -> None:
-    async def work(_: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (_, client):
         pending = await given(client, ADMIN, "eve")
         assert (await client.post(by, f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 403
         assert await mail(client) == 404
@@ -243,19 +229,15 @@ async def test_who_asked_is_not_the_second_person(tmp_path: Path, by: str) -> No
         assert (await client.post("ann", f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 404
         assert await mail(client) == 404
 
-    await served(tmp_path, work)
-
 
 async def test_of_many_who_agree_at_once_one_does(tmp_path: Path) -> None:
-    async def work(_: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (gateway, client):
         path = f"/v1/grants/{await given(client, ADMIN, 'bot')}"
         answers = await asyncio.gather(
             *(client.post(("ann", "eve")[n % 2], path, {"decision": "approve"}) for n in range(10))
         )
         assert sorted(answer.status_code for answer in answers) == [200, *[409] * 9]
-
-    audit = await served(tmp_path, work)
-    assert len(events(audit, "role_grant")) == 1
+    assert len(events(gateway, "role_grant")) == 1
 
 
 LESS = {**POLICY["principals"], "eve": {"api_key": KEYS["eve"], "roles": ["developer"]}}
@@ -274,7 +256,7 @@ NO_BOT = {**POLICY["principals"], "bot": {"api_key": KEYS["bot"], "roles": ["gue
 async def test_a_role_is_had_only_while_the_policy_would_let_it_be_given(
     tmp_path: Path, sections: dict[str, Any]
 ) -> None:
-    async def work(gateway: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (gateway, client):
         await given(client)
         assert await health(client) == 200
         write_policy(gateway.settings.path.parent, changed(**sections))
@@ -282,24 +264,23 @@ async def test_a_role_is_had_only_while_the_policy_would_let_it_be_given(
         while await health(client) == 200:  # noqa: ASYNC110 - within a moment
             await asyncio.sleep(0.02)
 
-    await served(tmp_path, work)
-
 
 async def test_a_second_person_who_lost_the_role_agrees_to_nothing(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (gateway, client):
         pending = await given(client, ADMIN, "bot")
         write_policy(gateway.settings.path.parent, changed(principals=LESS))
         assert await gateway.operations.reload()
         assert (await client.post("eve", f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 403
         assert (await client.post("ann", f"/v1/grants/{pending}", {"decision": "approve"})).status_code == 200
 
-    await served(tmp_path, work)
-
 
 async def test_a_role_that_is_taken_back_while_a_call_waits_voids_its_approval(tmp_path: Path) -> None:
     rules = [{"id": "asks", "to": ["oncall"], "tools": ["orders__get_health"], "verdict": "ask"}]
 
-    async def work(gateway: Gateway, client: Client) -> None:
+    async with served(tmp_path, changed(rules=[*rules, POLICY["rules"][1]], approvals={"approvers": ["lead"]})) as (
+        gateway,
+        client,
+    ):
         grant = await given(client)
         call = await gateway.call("orders__get_health", {}, principal="bot")
         assert call.status == "pending"
@@ -307,19 +288,15 @@ async def test_a_role_that_is_taken_back_while_a_call_waits_voids_its_approval(t
         answer = await client.decide("ann", call.call_id)
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "expired")
 
-    await served(tmp_path, work, changed(rules=[*rules, POLICY["rules"][1]], approvals={"approvers": ["lead"]}))
-
 
 async def test_what_cannot_be_read_is_given_to_nobody(tmp_path: Path) -> None:
-    async def work(gateway: Gateway, client: Client) -> None:
+    async with served(tmp_path) as (gateway, client):
         await given(client)
         kept = gateway.settings.state_dir / "roles.db"
         kept.unlink()
         kept.write_bytes(b"no database" * 1000)
         while await health(client) == 200:  # noqa: ASYNC110 - within a moment
             await asyncio.sleep(0.02)
-
-    await served(tmp_path, work)
 
 
 async def test_users_of_an_issuer_have_a_role_while_their_token_says_that_it_is_for_them(tmp_path: Path) -> None:
@@ -328,7 +305,7 @@ async def test_users_of_an_issuer_have_a_role_while_their_token_says_that_it_is_
         "grants": {"groups": {"engineering": "developer", "sales": "guest"}},
     }
 
-    async def work(gateway: Gateway, client: Client) -> None:
+    async with served(tmp_path, changed(issuers={"staff": issuer})) as (gateway, client):
         await given(client, {**ONCALL, "to": "staff:zoe"})
 
         def roles(name: str, *groups: str) -> set[str]:
@@ -338,5 +315,3 @@ async def test_users_of_an_issuer_have_a_role_while_their_token_says_that_it_is_
         assert roles("staff:zoe", "sales") == {"guest"}
         assert roles("staff:joe", "engineering") == {"developer"}
         assert (await client.post("eve", "/v1/grants", {**ONCALL, "to": "other:zoe"})).status_code == 403
-
-    await served(tmp_path, work, changed(issuers={"staff": issuer}))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,8 @@ def _state(request: pytest.FixtureRequest, redis: RedisServer) -> None:
     _where["state"] = "memory" if request.param == "memory" else f"redis://127.0.0.1:{redis.port}/0?prefix={prefix}"
 
 
-async def scenario(
-    root: Path, policy: dict[str, Any], steps: Callable[[Ask, Gateway, Upstream], Awaitable[None]]
-) -> None:
+@asynccontextmanager
+async def scenario(root: Path, policy: dict[str, Any]) -> AsyncIterator[tuple[Ask, Gateway, Upstream]]:
     with upstream() as (seen, server):
         path = project(root / "p", server, policy, gateway={"turn_limit": "never"}, **_where)
         async with Gateway.load(path) as gateway:
@@ -68,7 +68,7 @@ async def scenario(
                 envelope = await gateway.call(f"orders__{tool}", arguments, principal=who, session=session)
                 return envelope.status
 
-            await steps(ask, gateway, seen)
+            yield ask, gateway, seen
 
 
 def create(ask: Ask, cents: int, **more: Any) -> Awaitable[str]:
@@ -76,7 +76,7 @@ def create(ask: Ask, cents: int, **more: Any) -> Awaitable[str]:
 
 
 async def test_only_after_a_check_that_succeeded_in_this_session(tmp_path: Path) -> None:
-    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, {"rules": [EVERYTHING, CHECKED]}) as (ask, gateway, seen):
         assert await create(ask, 5) == "refused"
         seen.status = 500
         assert await ask("check_fraud") == "error"
@@ -93,11 +93,9 @@ async def test_only_after_a_check_that_succeeded_in_this_session(tmp_path: Path)
         assert await create(ask, 5, session="other") == "ok"
         assert await create(ask, 5, session="") == "refused"
 
-    await scenario(tmp_path, {"rules": [EVERYTHING, CHECKED]}, steps)
-
 
 async def test_a_ceiling_holds_against_calls_in_flight(tmp_path: Path) -> None:
-    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}) as (ask, _, seen):
         answers = await asyncio.gather(*[create(ask, 40) for _ in range(10)])
         assert sorted(answers) == ["ok"] * 2 + ["refused"] * 8
         assert await create(ask, 21) == "refused"
@@ -105,19 +103,15 @@ async def test_a_ceiling_holds_against_calls_in_flight(tmp_path: Path) -> None:
         assert await create(ask, 1) == "refused"
         assert len(seen.requests) == 3
 
-    await scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}, steps)
-
 
 async def test_a_refused_call_is_not_in_the_sum(tmp_path: Path) -> None:
-    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}) as (ask, _, _):
         assert await ask("create_order", amount_cents=90) == "refused"  # the tenant is missing
         assert await create(ask, 90) == "ok"
 
-    await scenario(tmp_path, {"rules": [EVERYTHING, CEILING]}, steps)
-
 
 async def test_what_was_read_closes_the_way_out_and_is_recorded(tmp_path: Path) -> None:
-    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, {"rules": [EVERYTHING, EGRESS], "labels": [PRIVATE]}) as (ask, gateway, seen):
         assert await ask("send_mail", to="x") == "ok"
         assert await ask("list_orders", tenant_id="acme") == "ok"
         assert await ask("send_mail", to="x") in {"cancelled", "pending"}
@@ -125,22 +119,18 @@ async def test_what_was_read_closes_the_way_out_and_is_recorded(tmp_path: Path) 
         assert await ask("send_mail", to="x", session="another") == "ok"  # why `history` exists
         assert [path for _, path, _ in seen.requests] == ["/mail", "/orders?tenant_id=acme", "/mail"]
 
-    await scenario(tmp_path, {"rules": [EVERYTHING, EGRESS], "labels": [PRIVATE]}, steps)
-
 
 async def test_an_agent_that_changes_its_session_does_not_shed_its_history(tmp_path: Path) -> None:
-    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+    rule = {**EGRESS, "when": "'private' in history.labels"}
+    async with scenario(tmp_path, {"rules": [EVERYTHING, rule], "labels": [PRIVATE]}) as (ask, _, _):
         assert await ask("list_orders", tenant_id="acme") == "ok"
         for session in ("another", "", "s"):
             assert await ask("send_mail", to="x", session=session) in {"cancelled", "pending"}
         assert await ask("send_mail", to="x", who="bare") == "ok"
 
-    rule = {**EGRESS, "when": "'private' in history.labels"}
-    await scenario(tmp_path, {"rules": [EVERYTHING, rule], "labels": [PRIVATE]}, steps)
-
 
 async def test_history_survives_a_new_policy(tmp_path: Path) -> None:
-    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, {"rules": [EVERYTHING]}) as (ask, gateway, _):
         assert await ask("check_fraud") == "ok"
         write_policy(tmp_path / "p", {"rules": [EVERYTHING, CHECKED]})
         assert await gateway.operations.reload()
@@ -152,12 +142,14 @@ async def test_history_survives_a_new_policy(tmp_path: Path) -> None:
         assert await create(ask, 5) == "ok"
         assert await create(ask, 5, session="t") == "refused"
 
-    await scenario(tmp_path, {"rules": [EVERYTHING]}, steps)
-
 
 @pytest.mark.parametrize("verdict", ["deny", "ask"])
 async def test_what_was_forgotten_closes(tmp_path: Path, verdict: str) -> None:
-    async def steps(ask: Ask, gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, {"rules": [EVERYTHING, {**EGRESS, "verdict": verdict}], "labels": [PRIVATE]}) as (
+        ask,
+        gateway,
+        _,
+    ):
         if _where["state"] != "memory":
             pytest.skip("nothing is pushed out in Redis")
         for number in range(1_002):
@@ -166,8 +158,6 @@ async def test_what_was_forgotten_closes(tmp_path: Path, verdict: str) -> None:
         assert await ask("send_mail", to="x", session="s0") in {"refused", "cancelled", "pending"}
         assert await ask("send_mail", to="x", session="s900") == "ok"
         assert next(e for e in audit_entries(gateway) if e["event"] == "decision")["status"] == "unevaluated"
-
-    await scenario(tmp_path, {"rules": [EVERYTHING, {**EGRESS, "verdict": verdict}], "labels": [PRIVATE]}, steps)
 
 
 def test_policies_test_their_own_sessions(tmp_path: Path) -> None:

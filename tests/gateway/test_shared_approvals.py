@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.governed import PRINCIPALS, Upstream
+from tests.gateway.governed import PRINCIPALS
 from tests.gateway.test_shared_calls import POLICY, ask, both, ended, server
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
@@ -56,7 +56,7 @@ def decisions(gateway: Gateway) -> list[tuple[str, object]]:
 
 
 async def test_one_vote_comes_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, policy_of(quorum=2)) as (first, second, seen):
         call_id = await ask(first, "x")
         assert status_of(await agree(first, call_id, "p0")) == "pending"
         assert status_of(await agree(second, call_id, "p0")) == "conflict"  # the same person, elsewhere
@@ -67,11 +67,9 @@ async def test_one_vote_comes_to_each_gateway(tmp_path: Path, server: RedisServe
         assert decisions(first) == [("p0", {"votes": 1, "enough": False})]
         assert decisions(second) == [("p1", {"votes": 2, "enough": True})]
 
-    await both(tmp_path, server, work, policy_of(quorum=2))
-
 
 async def test_votes_that_race_at_two_gateways_all_count(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, policy_of(quorum=4)) as (first, second, seen):
         call_id = await ask(first, "x")
         answers = await asyncio.gather(
             *(agree((first, second)[number % 2], call_id, f"p{number}") for number in range(4))
@@ -80,11 +78,9 @@ async def test_votes_that_race_at_two_gateways_all_count(tmp_path: Path, server:
         assert await ended(second, call_id) == "ok"
         assert len(seen.requests) == 1
 
-    await both(tmp_path, server, work, policy_of(quorum=4))
-
 
 async def test_an_edit_at_one_gateway_voids_the_vote_at_another(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, policy_of(quorum=2)) as (first, second, seen):
         call_id = await ask(first, "x")
         (shown,) = await first.approvals.answerable(first.principal("p0"))
         await agree(first, call_id, "p0")
@@ -97,14 +93,12 @@ async def test_an_edit_at_one_gateway_voids_the_vote_at_another(tmp_path: Path, 
         assert [await ended(gateway, call_id) for gateway in (first, second)] == ["ok", "ok"]
         assert [body for _, _, body in seen.requests] == ['{"to":"y"}']
 
-    await both(tmp_path, server, work, policy_of(quorum=2))
-
 
 @pytest.mark.parametrize("quorum", [1, 2])
 async def test_fifty_answers_at_two_gateways_carry_a_call_out_once(
     tmp_path: Path, server: RedisServer, quorum: int
 ) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, policy_of(quorum=quorum)) as (first, second, seen):
         call_id = await ask(first, "x")
         answers = await asyncio.gather(
             *(agree((first, second)[number % 2], call_id, f"p{number}") for number in range(50))
@@ -118,5 +112,3 @@ async def test_fifty_answers_at_two_gateways_carry_a_call_out_once(
             await agree(first, later, who)
         assert await ended(first, later) == "ok"  # so whatever was approved was looked at again
         assert [body for _, _, body in seen.requests] == ['{"to":"x"}', '{"to":"later"}']
-
-    await both(tmp_path, server, work, policy_of(quorum=quorum))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,14 @@ def machines(root: Path, server: RedisServer, url: str, policy: dict[str, Any] =
     return found
 
 
-Work = Callable[[Gateway, Gateway, Upstream], Awaitable[None]]
-
-
-async def both(root: Path, server: RedisServer, work: Work, policy: dict[str, Any] = POLICY) -> None:
+@asynccontextmanager
+async def both(
+    root: Path, server: RedisServer, policy: dict[str, Any] = POLICY
+) -> AsyncIterator[tuple[Gateway, Gateway, Upstream]]:
     with upstream() as (seen, url):
         one, two = machines(root, server, url, policy)
         async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
-            await work(first, second, seen)
+            yield first, second, seen
 
 
 _NUMBERS = itertools.count()
@@ -83,7 +83,7 @@ async def ended(gateway: Gateway, call_id: str) -> str:
 async def test_what_waits_on_one_machine_is_answered_on_another_and_carried_out_once(
     tmp_path: Path, server: RedisServer
 ) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server) as (first, second, seen):
         calls = [await ask(first, f"m{number}") for number in range(6)]
         eve = second.principal("eve")
         assert [item.id for item in await second.approvals.answerable(eve)] == calls
@@ -97,8 +97,6 @@ async def test_what_waits_on_one_machine_is_answered_on_another_and_carried_out_
         assert sum(not hasattr(answer, "code") for answer in answers) == len(calls)
         assert [await ended(gateway, call_id) for call_id in calls for gateway in (first, second)] == ["ok"] * 12
         assert sorted(body for _, _, body in seen.requests) == [f'{{"to":"m{number}"}}' for number in range(6)]
-
-    await both(tmp_path, server, work)
 
 
 @pytest.mark.parametrize("state", ["pending", "approved"])
@@ -135,7 +133,7 @@ async def test_what_is_put_back_in_redis_after_every_gateway_restarted_is_sent_b
 async def test_entries_that_are_none_of_ours_hold_up_no_call_and_a_gateway_stays_ready(
     tmp_path: Path, server: RedisServer
 ) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server) as (first, second, _):
         redis = Redis(host="127.0.0.1", port=server.port)
         for number, entry in enumerate(({"version": "x"}, {"version": "1", "box": b"\xff" * 90}, {"other": "1"})):
             await redis.hset(f"toolgen:calls:call:junk{number}", mapping=entry)  # type: ignore[misc]
@@ -146,8 +144,6 @@ async def test_entries_that_are_none_of_ours_hold_up_no_call_and_a_gateway_stays
         assert [await ended(first, call_id) for call_id in calls] == ["ok"] * 3
         assert (first.operations.ready(), second.operations.ready()) == ((), ())
         await redis.aclose()
-
-    await both(tmp_path, server, work)
 
 
 async def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(
@@ -166,7 +162,7 @@ async def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(
 
 
 async def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server) as (first, second, seen):
         waiting = await ask(first)
         server.stop()
         for gateway in (first, second):
@@ -187,15 +183,13 @@ async def test_while_redis_is_away_nothing_waits_and_nothing_is_sent(tmp_path: P
         assert lost is not None
         assert lost.status in {"pending", "refused"}  # it is ended, and told so, a lease after the store is back
 
-    await both(tmp_path, server, work)
-
 
 async def test_a_policy_that_shares_goes_on_under_the_pauses_it_last_heard_of(
     tmp_path: Path, server: RedisServer
 ) -> None:
     limits = [{"id": "few", "rate": "100/s", "on_failure": "share"}]
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server) as (first, second, _):
         write_policy(first.settings.path.parent, {**POLICY, "limits": limits})
         assert await first.operations.reload()
         pauses = first._shared.pauses
@@ -207,8 +201,6 @@ async def test_a_policy_that_shares_goes_on_under_the_pauses_it_last_heard_of(
         while not pauses.stale:  # noqa: ASYNC110 - each hears for itself
             await asyncio.sleep(0.05)
         assert (await first.call("orders__get_health", {}, principal="bot")).status == "ok"
-
-    await both(tmp_path, server, work)
 
 
 async def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_from_any(
@@ -222,7 +214,7 @@ async def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_f
         while {await code(first), await code(second)} != {wanted}:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server) as (first, second, _):
         one, two = (str(gateway.settings.path) for gateway in (first, second))
         paused = await asyncio.to_thread(toolgen, "pause", "--source", "orders", "--reason", "why", "--config", one)
         assert paused.code == 0
@@ -243,8 +235,6 @@ async def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_f
         assert await code(first) == "paused"
         await asyncio.to_thread(toolgen, "resume", "--config", one)
         await both_say(first, second, "ok")
-
-    await both(tmp_path, server, work)
 
 
 CEILING = {
@@ -268,7 +258,7 @@ async def create(gateway: Gateway, cents: int, session: str = "s") -> str:
 
 
 async def test_calls_that_race_on_two_machines_see_each_other_in_a_sum(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server) as (first, second, seen):
         for gateway in (first, second):
             write_policy(gateway.settings.path.parent, CEILING)
             assert await gateway.operations.reload()
@@ -284,13 +274,11 @@ async def test_calls_that_race_on_two_machines_see_each_other_in_a_sum(tmp_path:
         assert await create(second, 10) == "ok"
         assert await create(first, 1) == "forbidden"
 
-    await both(tmp_path, server, work)
-
 
 async def test_what_was_refused_elsewhere_is_not_in_the_sum_and_a_lost_count_has_no_answer(
     tmp_path: Path, server: RedisServer
 ) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server) as (first, second, seen):
         for gateway in (first, second):
             write_policy(gateway.settings.path.parent, CEILING)
             assert await gateway.operations.reload()
@@ -310,14 +298,12 @@ async def test_what_was_refused_elsewhere_is_not_in_the_sum_and_a_lost_count_has
             assert said == "forbidden"
         assert len(seen.requests) == 2
 
-    await both(tmp_path, server, work)
-
 
 async def test_two_approved_calls_race_over_one_sum_and_one_is_carried_out(tmp_path: Path, server: RedisServer) -> None:
     asked = {"id": "ask", "to": ["bot"], "tools": ["orders__create_order"], "verdict": "ask"}
     policy = {"rules": [*CEILING["rules"], asked], "approvals": POLICY["approvals"]}
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server) as (first, second, seen):
         for gateway in (first, second):
             write_policy(gateway.settings.path.parent, policy)
             assert await gateway.operations.reload()
@@ -342,13 +328,12 @@ async def test_two_approved_calls_race_over_one_sum_and_one_is_carried_out(tmp_p
         assert said == ["forbidden", "forbidden", "ok"]
         assert len(seen.requests) == 1
 
-    await both(tmp_path, server, work)
-
 
 async def test_a_key_that_was_used_on_one_machine_is_known_on_every_other(tmp_path: Path, server: RedisServer) -> None:
     allowed = {**POLICY, "rules": [{**rule, "verdict": "allow"} for rule in POLICY["rules"]]}
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, allowed) as (first, second, seen):
+
         async def send(gateway: Gateway, text: str) -> Any:
             return await gateway.call("orders__send_mail", {"to": text}, principal="bot", idempotency_key="k")
 
@@ -360,13 +345,12 @@ async def test_a_key_that_was_used_on_one_machine_is_known_on_every_other(tmp_pa
         assert refused.error.code == "validation"
         assert len(seen.requests) == 1
 
-    await both(tmp_path, server, work, allowed)
-
 
 async def test_a_call_that_another_machine_made_is_over_for_its_key_on_every_one(
     tmp_path: Path, server: RedisServer
 ) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server) as (first, second, seen):
+
         async def send() -> Any:
             return await first.call("orders__send_mail", {"to": "x"}, principal="bot", idempotency_key="k")
 
@@ -377,5 +361,3 @@ async def test_a_call_that_another_machine_made_is_over_for_its_key_on_every_one
         over = await send()
         assert (over.status, over.call_id) == ("ok", waiting.call_id)
         assert len(seen.requests) == 1
-
-    await both(tmp_path, server, work)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,20 +48,23 @@ def machines(root: Path, server: RedisServer, policy: dict[str, Any] = ALLOW) ->
     return first, root / "m1" / first.name
 
 
-Work = Callable[[Served, Served], Awaitable[None]]
+def records(*gateways: Served) -> list[dict[str, Any]]:
+    """Entries of the audit logs of gateways, which verify."""
+    return [entry for one in gateways for entry in recorded(one.settings)]
 
 
-async def both(root: Path, server: RedisServer, work: Work, policy: dict[str, Any] = ALLOW) -> list[dict[str, Any]]:
-    """What the records of both say."""
+@asynccontextmanager
+async def both(root: Path, server: RedisServer, policy: dict[str, Any] = ALLOW) -> AsyncIterator[tuple[Served, Served]]:
+    """Two gateways that share a Redis."""
     one, two = machines(root, server, policy)
 
     async with asyncio.timeout(240), Served(one) as first, Served(two) as second:
-        await work(first, second)
-    return recorded(one) + recorded(two)
+        yield first, second
+    records(first, second)  # they verify
 
 
 async def test_a_device_at_one_gateway_answers_a_call_at_the_other(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Served, second: Served) -> None:
+    async with both(tmp_path, server) as (first, second):
         async with asyncio.TaskGroup() as group:
             poll = group.create_task(second.get("/v1/device/requests?wait=60", "ann"))
             call = group.create_task(first.call("phone__get_location", {"reason": "x"}, wait=100))
@@ -70,25 +74,21 @@ async def test_a_device_at_one_gateway_answers_a_call_at_the_other(tmp_path: Pat
         assert (await second.outcome(call.result()["call_id"]))["status"] == "ok"
         assert await first.requests() == []
 
-    await both(tmp_path, server, work)
-
 
 async def test_of_many_answers_at_both_gateways_one_counts(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Served, second: Served) -> None:
+    async with both(tmp_path, server) as (first, second):
         for _ in range(5):
             call_id = await first.asked()
             answers = await asyncio.gather(
                 *(place.answer(call_id, result=HERE) for _ in range(5) for place in (first, second))
             )
             assert sorted(answer.status_code for answer in answers) == [200] + [409] * 9
-
-    record = await both(tmp_path, server, work)
-    assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in record) == 5
-    assert sum(entry["event"] == "refusal" and entry["code"] == "conflict" for entry in record) == 45
+    assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in records(first, second)) == 5
+    assert sum(entry["event"] == "refusal" and entry["code"] == "conflict" for entry in records(first, second)) == 45
 
 
 async def test_an_approved_call_goes_to_the_device_over_either_gateway(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Served, second: Served) -> None:
+    async with both(tmp_path, server, ASKS) as (first, second):
         call_id = (await first.call("phone__copy_text", {"text": "x"}))["call_id"]
         approved = await second.post(f"/v1/approvals/{call_id}", "bare", {"decision": "approve"})
         assert approved.status_code == 200, approved.text
@@ -96,8 +96,6 @@ async def test_an_approved_call_goes_to_the_device_over_either_gateway(tmp_path:
         assert [one["request"]["id"] for one in poll.json()["requests"]] == [call_id]
         assert (await second.answer(call_id, result=None)).status_code == 200
         assert (await first.outcome(call_id))["status"] == "ok"
-
-    await both(tmp_path, server, work, ASKS)
 
 
 async def test_an_approved_call_of_which_nobody_knows_whether_it_waits_for_the_device_is_lost_and_asks_nothing(
@@ -122,7 +120,7 @@ async def test_an_approved_call_of_which_nobody_knows_whether_it_waits_for_the_d
             raise StateUnavailableError("Redis is away")
         return await get(self, call_id)
 
-    async def work(first: Served, second: Served) -> None:
+    async with both(tmp_path, server, ASKS) as (first, second):
         monkeypatch.setattr(RedisInvocations, "_write", cut_off)
         monkeypatch.setattr(RedisInvocations, "get", away)
         call_id = (await first.call("phone__copy_text", {"text": "x"}))["call_id"]
@@ -135,10 +133,8 @@ async def test_an_approved_call_of_which_nobody_knows_whether_it_waits_for_the_d
                 await asyncio.sleep(0.05)
             assert told["error"]["code"] == "outcome_unknown"
         assert await second.requests() == []
-
-    record = await both(tmp_path, server, work, ASKS)
     assert len(tries) >= device_calls._TRIES
-    assert ends(record) == ["outcome_unknown"]
+    assert ends(records(first, second)) == ["outcome_unknown"]
 
 
 def ends(record: list[dict[str, Any]]) -> list[str]:
@@ -168,7 +164,7 @@ async def test_an_approved_call_of_which_redis_says_late_that_it_waits_for_the_d
             return [0]
         return done
 
-    async def work(first: Served, second: Served) -> None:
+    async with both(tmp_path, server, ASKS) as (first, second):
         monkeypatch.setattr(RedisInvocations, "_write", late)
         call_id = (await first.call("phone__copy_text", {"text": "x"}))["call_id"]
         approved = await second.post(f"/v1/approvals/{call_id}", "bare", {"decision": "approve"})
@@ -180,9 +176,7 @@ async def test_an_approved_call_of_which_redis_says_late_that_it_waits_for_the_d
         answered.set()
         for one in (first, second):
             assert (await one.outcome(call_id))["status"] == "ok"
-
-    record = await both(tmp_path, server, work, ASKS)
-    assert ends(record) == ["ok"]
+    assert ends(records(first, second)) == ["ok"]
 
 
 async def test_what_is_put_back_in_redis_is_answered_no_second_time_and_nothing_of_it_can_be_read_there(
@@ -213,7 +207,7 @@ async def test_many_calls_wait_at_once_and_each_is_answered_at_the_other_gateway
 ) -> None:
     monkeypatch.setattr(device_calls, "MAX_EACH", 2_000)
 
-    async def work(first: Served, second: Served) -> None:
+    async with both(tmp_path, server) as (first, second):
         made = await asyncio.gather(
             *(first.gateway.call("phone__get_location", {"reason": f"{n}"}, principal="ann") for n in range(COUNT))
         )
@@ -229,6 +223,4 @@ async def test_many_calls_wait_at_once_and_each_is_answered_at_the_other_gateway
             for call_id in sorted(calls)[::10]:
                 assert (await caller.get(f"/v1/calls/{call_id}")).json()["data"]["owner"] == call_id
             assert (await device.get("/v1/device/requests")).json()["requests"] == []
-
-    record = await both(tmp_path, server, work)
-    assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in record) == COUNT
+    assert sum(entry["event"] == "outcome" and entry["status"] == "ok" for entry in records(first, second)) == COUNT

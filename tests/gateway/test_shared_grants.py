@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.gateway.governed import PRINCIPALS, Upstream, upstream
+from tests.gateway.governed import PRINCIPALS, upstream
 from tests.gateway.test_shared_approvals import agree, status_of
 from tests.gateway.test_shared_calls import ask, both, ended, machines, server
 from tests.redis_server import RedisServer
@@ -53,7 +53,7 @@ async def revoked(gateway: Gateway, grant_id: str, who: str = "ann") -> str:
 
 
 async def test_fifty_calls_at_two_gateways_take_no_more_than_were_granted(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, POLICY) as (first, second, seen):
         await grant(first, 12)
         found = await asyncio.gather(*(status((first, second)[number % 2]) for number in range(50)))
         # What is asked about is bounded too: 20 calls of one principal wait.
@@ -61,13 +61,11 @@ async def test_fifty_calls_at_two_gateways_take_no_more_than_were_granted(tmp_pa
         assert len(seen.requests) == 13
         assert (await shown(first), await shown(second)) == ((), ())
 
-    await both(tmp_path, server, work, POLICY)
-
 
 async def test_a_grant_of_one_gateway_holds_at_another_until_it_is_revoked_at_either(
     tmp_path: Path, server: RedisServer
 ) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, POLICY) as (first, second, seen):
         grant_id = await grant(first, 20)
         assert [await status(one) for one in (second, first, second)] == ["ok"] * 3
         assert [(one.id, one.used) for one in await shown(second)] == [(grant_id, 3)]
@@ -78,11 +76,13 @@ async def test_a_grant_of_one_gateway_holds_at_another_until_it_is_revoked_at_ei
         assert await revoked(first, grant_id) == "not_found"
         assert len(seen.requests) == 5
 
-    await both(tmp_path, server, work, POLICY)
-
 
 async def test_votes_of_one_quorum_on_the_same_terms_come_to_each_gateway(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, {**copy.deepcopy(POLICY), "approvals": {**POLICY["approvals"], "quorum": 2}}) as (
+        first,
+        second,
+        _,
+    ):
         call_id = await ask(first, "x")
         terms = DecisionOptions(remember=GrantRequest(calls=1))
         assert status_of(await agree(first, call_id, "eve", terms)) == "pending"
@@ -90,8 +90,6 @@ async def test_votes_of_one_quorum_on_the_same_terms_come_to_each_gateway(tmp_pa
         assert status_of(await agree(second, call_id, "ann", terms)) == "approved"
         assert await ended(first, call_id) == "ok"
         assert [await status(one) for one in (first, second)] == ["ok", "pending"]
-
-    await both(tmp_path, server, work, {**copy.deepcopy(POLICY), "approvals": {**POLICY["approvals"], "quorum": 2}})
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
@@ -132,7 +130,7 @@ async def test_an_older_state_that_is_put_back_in_redis_grants_nothing(
 async def test_what_is_written_in_redis_by_others_grants_nothing(
     tmp_path: Path, server: RedisServer, attack: str
 ) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, POLICY) as (first, second, seen):
         grant_id = await grant(first, 20)
         redis = Redis(host="127.0.0.1", port=server.port)
         name = f"toolgen:grants:grant:{grant_id}"
@@ -159,14 +157,10 @@ async def test_what_is_written_in_redis_by_others_grants_nothing(
         assert len(seen.requests) == 1
         await redis.aclose()
 
-    await both(tmp_path, server, work, POLICY)
-
 
 async def test_while_redis_is_away_nothing_is_granted(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, POLICY) as (first, _, seen):
         await grant(first, 20)
         server.stop()
         assert await status(first) == "refused"
         assert len(seen.requests) == 1
-
-    await both(tmp_path, server, work, POLICY)

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.cli.commands import Run
-from tests.gateway.governed import Upstream, project, upstream
+from tests.gateway.governed import project, upstream
 from tests.gateway.test_role_grants import POLICY
 from tests.gateway.test_shared_calls import both, machines, server, toolgen
 from tests.redis_server import RedisServer
@@ -73,7 +73,7 @@ async def test_two_workers_of_one_project_go_by_the_same(tmp_path: Path, toolgen
 
 
 async def test_two_machines_go_by_the_same_and_one_person_is_at_each(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, POLICY) as (first, second, _):
         grant = await given(first)
         await become(second, "ok")
         pending = await given(first, ADMIN, "bot")
@@ -95,21 +95,17 @@ async def test_two_machines_go_by_the_same_and_one_person_is_at_each(tmp_path: P
             await become(first, "refused", tool)
         assert await first.role_grants.listed(None) == ()
 
-    await both(tmp_path, server, work, POLICY)
-
 
 async def test_while_redis_is_away_nobody_has_a_role_that_was_given(tmp_path: Path, server: RedisServer) -> None:
     policy = {**POLICY, "limits": [{"id": "few", "rate": "100/s", "on_failure": "share"}]}
 
-    async def work(first: Gateway, second: Gateway, seen: Upstream) -> None:
+    async with both(tmp_path, server, policy) as (first, second, _):
         await given(first)
         await become(second, "ok")
         server.stop()
         for one in (first, second):
             await become(one, "refused")
         assert "oncall" not in second.principal("bot").roles
-
-    await both(tmp_path, server, work, policy)
 
 
 @pytest.mark.parametrize("attack", ["ended", "pending", "bytes"])

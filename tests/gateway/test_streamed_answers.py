@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -57,13 +57,11 @@ def streaming(kind: str) -> Iterator[tuple[str, threading.Event]]:
         yield server.url, go
 
 
+@asynccontextmanager
 async def play(
-    root: Path,
-    kind: str,
-    steps: Callable[[httpx.AsyncClient, httpx.AsyncClient, threading.Event], Awaitable[None]],
-    **policy: Any,
-) -> None:
-    """Runs steps with two gateways of one project of that API."""
+    root: Path, kind: str, **policy: Any
+) -> AsyncIterator[tuple[httpx.AsyncClient, httpx.AsyncClient, threading.Event]]:
+    """Two gateways of one project of that API."""
 
     with streaming(kind) as (url, go):
         path = project(root / "p", url, RULES | policy)
@@ -76,12 +74,12 @@ async def play(
             http(first) as at_first,
             http(second) as at_second,
         ):
-            await steps(at_first, at_second, go)
+            yield at_first, at_second, go
 
 
 @pytest.mark.parametrize("kind", BODIES)
 async def test_pieces_reach_who_follows_at_another_worker(tmp_path: Path, kind: str) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, go: threading.Event) -> None:
+    async with play(tmp_path, kind) as (one, two, go):
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         pieces, done = [], []
         async with two.stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:
@@ -95,11 +93,13 @@ async def test_pieces_reach_who_follows_at_another_worker(tmp_path: Path, kind: 
         whole = (await one.get(f"/v1/calls/{call_id}")).json()
         assert (whole["status"], whole["data"]) == ("ok", [{"n": 1}, {"n": 2}])
 
-    await play(tmp_path, kind, steps)
-
 
 async def test_where_something_is_hidden_pieces_are_only_counted(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, go: threading.Event) -> None:
+    async with play(tmp_path, "application/x-ndjson", redact=[{"tools": ["*"], "fields": ["$..x"], "with": "…"}]) as (
+        one,
+        two,
+        go,
+    ):
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         seen = []
         async with two.stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:
@@ -110,11 +110,9 @@ async def test_where_something_is_hidden_pieces_are_only_counted(tmp_path: Path)
         assert [one for one in seen if one[1] is not None] == [("progress", 1), ("progress", 2)]
         assert "partial" not in [name for name, _ in seen]
 
-    await play(tmp_path, "application/x-ndjson", steps, redact=[{"tools": ["*"], "fields": ["$..x"], "with": "…"}])
-
 
 async def test_an_mcp_client_is_told_how_many_have_come(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, go: threading.Event) -> None:
+    async with play(tmp_path, "text/event-stream") as (one, _, go):
         params = {"name": "orders__get_health", "_meta": {"progressToken": 7}}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
@@ -131,11 +129,9 @@ async def test_an_mcp_client_is_told_how_many_have_come(tmp_path: Path) -> None:
                     assert said["result"]["content"][0]["text"] == '[{"n":1},{"n":2}]'
         assert told == [{"progressToken": 7, "progress": n} for n in (1, 2)]
 
-    await play(tmp_path, "text/event-stream", steps)
-
 
 async def test_a_call_that_is_called_off_ends_the_stream(tmp_path: Path) -> None:
-    async def steps(one: httpx.AsyncClient, two: httpx.AsyncClient, go: threading.Event) -> None:
+    async with play(tmp_path, "text/event-stream") as (one, two, go):
         call_id = (await one.post(CALL, json={"wait": 0})).json()["call_id"]
         async with two.stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:
             async for name, _ in read(answer):
@@ -145,5 +141,3 @@ async def test_a_call_that_is_called_off_ends_the_stream(tmp_path: Path) -> None
         assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
         assert (await ended(one, call_id)).json()["status"] == "cancelled"
         go.set()
-
-    await play(tmp_path, "text/event-stream", steps)

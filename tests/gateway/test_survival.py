@@ -158,7 +158,7 @@ USED_UP, NO_ANSWER = ["rate_limited"] * 3, ["forbidden"] * 2
 
 @pytest.mark.usefixtures("short_leases")
 async def test_what_survives_a_redis_that_is_away_for_a_while(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server, POLICY) as (first, second, seen, copies):
         begun = Begun(first, second, seen, copies)
         await begun.begin()
         await copies.redis.client_pause(int(3000 * LEASE_S))
@@ -168,24 +168,20 @@ async def test_what_survives_a_redis_that_is_away_for_a_while(tmp_path: Path, se
                 await asyncio.sleep(0.05)
         await begun.end("ok", "ok", ["ok", "ok", "rate_limited"], ["ok", "forbidden"])
 
-    await over_redis(tmp_path, server, work, POLICY)
-
 
 @pytest.mark.usefixtures("short_leases")
 async def test_what_survives_a_redis_that_comes_back_with_an_older_copy(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server, POLICY) as (first, second, seen, copies):
         begun = Begun(first, second, seen, copies)
         await begun.begin()
         await copies.put_back(begun.copy)
         await begun.lost()
         await begun.end("ok", "outcome_unknown", USED_UP, NO_ANSWER)
 
-    await over_redis(tmp_path, server, work, POLICY)
-
 
 @pytest.mark.usefixtures("short_leases")
 async def test_what_survives_a_redis_that_is_emptied(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway, seen: Upstream, copies: Copies) -> None:
+    async with over_redis(tmp_path, server, POLICY) as (first, second, seen, copies):
         begun = Begun(first, second, seen, copies)
         over = await ask(first)
         await accepted(approve, second, over)
@@ -197,8 +193,6 @@ async def test_what_survives_a_redis_that_is_emptied(tmp_path: Path, server: Red
         assert [await finally_told(gateway, over) for gateway in (first, second)] == [
             "ok"
         ] * 2  # how it ended was put back
-
-    await over_redis(tmp_path, server, work, POLICY)
 
 
 async def test_what_survives_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

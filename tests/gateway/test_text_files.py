@@ -8,7 +8,8 @@ import hashlib
 import json
 import random
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -107,10 +108,8 @@ class Project:
         return made
 
 
-Work = Callable[[Project], Awaitable[None]]
-
-
-async def tried(root: Path, work: Work) -> None:
+@asynccontextmanager
+async def tried(root: Path) -> AsyncIterator[Project]:
     received: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -148,7 +147,7 @@ async def tried(root: Path, work: Work) -> None:
             listening(App(gateway)) as url,
             httpx.AsyncClient(base_url=url, headers=headers) as http,
         ):
-            await work(Project(root, gateway, http, received))
+            yield Project(root, gateway, http, received)
 
 
 def record(root: Path) -> str:
@@ -156,7 +155,7 @@ def record(root: Path) -> str:
 
 
 async def test_the_text_of_a_file_is_sent_and_its_digest_recorded(tmp_path: Path) -> None:
-    async def work(project: Project) -> None:
+    async with tried(tmp_path) as project:
         uri = await project.upload()
         made = await project.call("store__put_content", content={"uri": uri}, parts=[{"uri": uri}, "YQ==", None])
         assert made["status"] == "ok", made
@@ -173,25 +172,21 @@ async def test_the_text_of_a_file_is_sent_and_its_digest_recorded(tmp_path: Path
         assert uri not in said
         assert hashlib.sha256(PNG).hexdigest() in said
 
-    await tried(tmp_path, work)
-
 
 async def test_a_text_is_taken_as_before_and_a_path_in_the_same_process(tmp_path: Path) -> None:
-    async def work(project: Project) -> None:
+    async with tried(tmp_path) as project:
         assert (await project.call("store__put_content", content=CODED))["status"] == "ok"
         envelope = await project.gateway.call("store__put_content", {"content": {"path": "a.png"}}, principal="bot")
         assert envelope.status == "ok", envelope.error
         assert project.received == [{"content": CODED}] * 2
         assert CODED[:300] not in record(project.root)
 
-    await tried(tmp_path, work)
-
 
 HELLO = base64.b64encode("Grüße".encode()).decode()
 
 
 async def test_a_plain_text_is_sent_and_recorded_as_its_base64(tmp_path: Path) -> None:
-    async def work(project: Project) -> None:
+    async with tried(tmp_path) as project:
         plain = {"text": "Grüße"}
         made = await project.call("store__put_content", content=plain, said=plain, parts=[plain, {"text": ""}, None])
         assert made["status"] == "ok", made
@@ -203,11 +198,9 @@ async def test_a_plain_text_is_sent_and_recorded_as_its_base64(tmp_path: Path) -
         assert HELLO in record(project.root)
         assert "Gr" not in record(project.root).replace(HELLO, "")
 
-    await tried(tmp_path, work)
-
 
 async def test_a_plain_text_meets_the_checks_and_rules_of_the_text_that_is_sent(tmp_path: Path) -> None:
-    async def work(project: Project) -> None:
+    async with tried(tmp_path) as project:
         long = await project.call("store__put_content", content="YQ==", said={"text": "longer than twelve"})
         assert long["status"] == "refused"
         assert "/said" in long["error"]["message"]
@@ -222,19 +215,15 @@ async def test_a_plain_text_meets_the_checks_and_rules_of_the_text_that_is_sent(
                 assert envelope.error.rule == "no"
         assert project.received == []
 
-    await tried(tmp_path, work)
-
 
 @pytest.mark.parametrize(
     "given", [{"text": 5}, {"text": None}, {"text": "a", "base64": "YQ=="}, {"text": "a", "uri": "x:y"}, {"txt": "a"}]
 )
 async def test_what_is_no_plain_text_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
-    async def work(project: Project) -> None:
+    async with tried(tmp_path) as project:
         made = await project.call("store__put_content", content=given)
         assert (made["status"], made["error"]["code"]) == ("refused", "validation")
         assert project.received == []
-
-    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -305,19 +294,17 @@ def test_an_overlay_marks_a_text_as_base64(tmp_path: Path) -> None:
 
 
 async def test_an_object_of_the_description_that_looks_like_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
-    async def work(project: Project) -> None:
+    async with tried(tmp_path) as project:
         alike = {"base64": "YQ==", "uri": "x:y"}
         assert (await project.call("store__put_content", content="YQ==", looks_alike=alike))["status"] == "ok"
         assert project.received == [{"content": "YQ==", "looks_alike": alike}]
-
-    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize("tool", ["store__put_content", "own__keep", "far__send"])
 async def test_what_is_no_file_of_the_caller_is_refused_and_nothing_sent(tmp_path: Path, tool: str) -> None:
     name = "content" if tool.startswith("store") else "data"
 
-    async def work(project: Project) -> None:
+    async with tried(tmp_path) as project:
         uri = await project.upload()
         theirs = await project.http.post(
             f"/v1/tools/{tool}/call",
@@ -343,12 +330,10 @@ async def test_what_is_no_file_of_the_caller_is_refused_and_nothing_sent(tmp_pat
         assert "at most 8388608 bytes" in made["error"]["message"]
         assert project.received == []
 
-    await tried(tmp_path, work)
-
 
 @pytest.mark.parametrize(("body", "said"), [(b"a", ""), (b"aaaaaaa", "/short: "), (b"x", "/short: ")])
 async def test_the_text_of_a_file_is_one_that_the_tool_takes(tmp_path: Path, body: bytes, said: str) -> None:
-    async def work(project: Project) -> None:
+    async with tried(tmp_path) as project:
         uri = await project.upload(body)
         made = await project.call("store__put_content", content="YQ==", short={"uri": uri})
         assert made["status"] == ("error" if said else "ok"), made
@@ -356,19 +341,15 @@ async def test_the_text_of_a_file_is_one_that_the_tool_takes(tmp_path: Path, bod
         if said:
             assert (made["error"]["code"], said in made["error"]["message"]) == ("validation", True), made
 
-    await tried(tmp_path, work)
-
 
 async def test_a_dry_run_names_the_file(tmp_path: Path) -> None:
-    async def work(project: Project) -> None:
+    async with tried(tmp_path) as project:
         uri = await project.upload()
         shown = await project.gateway.preview("store__put_content", {"content": {"uri": uri}}, principal="bot")
         assert shown.status == "ok", shown.error
         body = json.loads(shown.data["body"])  # type: ignore[call-overload, index, arg-type]
         assert body["content"].startswith("<file in base64, 3008 bytes, sha256 ")
         assert uri not in json.dumps(shown.to_dict(), default=str)
-
-    await tried(tmp_path, work)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,14 @@ GUEST = {"orders__get_health"}
 BOT = {"orders__check_fraud", "orders__get_health", "orders__list_orders", "orders__send_mail"}
 
 
-async def scenario(root: Path, steps: Callable[[httpx.AsyncClient], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def scenario(root: Path) -> AsyncIterator[httpx.AsyncClient]:
     with upstream() as (_, server):
         path = project(root / "p", server, {"rules": RULES, "toolsets": TOOLSETS})
         async with Gateway.load(path) as gateway:
             transport = httpx.ASGITransport(App(gateway))
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-                await steps(client)
+                yield client
 
 
 def headers(who: str, **more: str) -> dict[str, str]:
@@ -50,7 +52,7 @@ async def over_mcp(client: httpx.AsyncClient, who: str, method: str, meta: dict[
 
 
 async def test_an_audience_sees_no_more_than_its_toolset(tmp_path: Path) -> None:
-    async def steps(client: httpx.AsyncClient) -> None:
+    async with scenario(tmp_path) as client:
         assert await listed(client, "ann") == GUEST
         assert await listed(client, "bot") == BOT
         assert await listed(client, "bot", **{"x-on-behalf-of": "ann"}) == GUEST
@@ -60,11 +62,9 @@ async def test_an_audience_sees_no_more_than_its_toolset(tmp_path: Path) -> None
         assert hidden.json()["error"] == absent.json()["error"]
         assert hidden.status_code == 404
 
-    await scenario(tmp_path, steps)
-
 
 async def test_a_caller_narrows_itself_and_never_widens(tmp_path: Path) -> None:
-    async def steps(client: httpx.AsyncClient) -> None:
+    async with scenario(tmp_path) as client:
         assert await listed(client, "bot", **{"x-toolset": "writing"}) == {"orders__send_mail"}
         assert await listed(client, "bot", "?toolset=guest") == GUEST
         assert await listed(client, "bot", "?toolset=guest", **{"x-toolset": "writing"}) == set()
@@ -79,11 +79,9 @@ async def test_a_caller_narrows_itself_and_never_widens(tmp_path: Path) -> None:
         answers = (await client.post("/v1/tool_calls", json=messages, headers=narrow)).json()
         assert answers[0]["status"] == "error"
 
-    await scenario(tmp_path, steps)
-
 
 async def test_the_same_over_mcp(tmp_path: Path) -> None:
-    async def steps(client: httpx.AsyncClient) -> None:
+    async with scenario(tmp_path) as client:
         shown = await over_mcp(client, "bot", "tools/list", {"toolset": "guest"})
         assert {tool["name"] for tool in shown["result"]["tools"]} == GUEST
         called = await over_mcp(client, "bot", "tools/call", {"toolset": "guest"}, name="orders__check_fraud")
@@ -91,15 +89,11 @@ async def test_the_same_over_mcp(tmp_path: Path) -> None:
         called = await over_mcp(client, "bot", "tools/call", {}, name="orders__check_fraud")
         assert "unknown_tool" not in str(called)
 
-    await scenario(tmp_path, steps)
-
 
 async def test_a_toolset_that_does_not_exist_is_an_error_and_not_ignored(tmp_path: Path) -> None:
-    async def steps(client: httpx.AsyncClient) -> None:
+    async with scenario(tmp_path) as client:
         for name in ("gest", "", "*"):
             assert (await client.get("/v1/tools", headers=headers("bot", **{"x-toolset": name}))).status_code == 404
             assert (await client.get(f"/v1/tools?toolset={name}", headers=headers("bot"))).status_code == 404
             for wrong in (name, 5, ["guest"], {}):
                 assert "error" in await over_mcp(client, "bot", "tools/list", {"toolset": wrong})
-
-    await scenario(tmp_path, steps)

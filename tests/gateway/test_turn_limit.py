@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.gateway.governed import Upstream, project, upstream
+from tests.gateway.governed import project, upstream
 from tests.projects import audit_entries
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load
@@ -78,17 +80,18 @@ class Caller:
         return await self.mcp("2026-07-28", conversation)
 
 
-async def play(root: Path, steps: Any, policy: dict[str, Any] | None = None, **settings: Any) -> None:
-    """Plays `steps(caller, seen)` against a gateway of its own."""
+@asynccontextmanager
+async def play(root: Path, policy: dict[str, Any] | None = None, **settings: Any) -> AsyncIterator[tuple[Any, Any]]:
+    """Caller of a gateway of its own, and its API."""
 
     with upstream() as (seen, server):
         path = project(root / "p", server, policy or POLICY, **{"gateway": {"turn_limit": 4}, **settings})
         async with asyncio.timeout(120), Gateway.load(path) as gateway:
-            await steps(Caller(gateway), seen)
+            yield Caller(gateway), seen
 
 
 async def test_the_fifth_turn_is_refused_recorded_and_told_what_to_do(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path) as (caller, seen):
         assert [await caller.rest() for _ in range(4)] == ["ok"] * 4
         answer = await caller.post(f"/v1/tools/{HEALTH}/call", {}, **{"x-conversation-id": "c"})
         assert answer.status_code == 429
@@ -110,12 +113,10 @@ async def test_the_fifth_turn_is_refused_recorded_and_told_what_to_do(tmp_path: 
         assert await caller.rest("another") == "ok"
         assert [await caller.rest("") for _ in range(6)] == ["ok"] * 6
 
-    await play(tmp_path, steps)
-
 
 @pytest.mark.parametrize("way", ["rest", "python", "mcp_2025", "mcp_2026"])
 async def test_every_front_end_counts_the_same_turns(way: str, tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path) as (caller, seen):
         assert await caller.batch(8) == ["ok"] * 8  # one turn
         seen.answers.clear()
         together = [asyncio.create_task(getattr(caller, way)()) for _ in range(8)]
@@ -127,11 +128,9 @@ async def test_every_front_end_counts_the_same_turns(way: str, tmp_path: Path) -
         assert await caller.rest() == "turn_limit"
         assert len(seen.requests) == 18
 
-    await play(tmp_path, steps)
-
 
 async def test_a_transports_own_session_is_no_conversation(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path, gateway={"turn_limit": 1}) as (caller, _):
         session = {"mcp-session-id": "0" * 32}
         assert [await caller.mcp("2025-11-25", **session) for _ in range(6)] == ["ok"] * 6
         assert audit_entries(caller.gateway, limit=2)[1]["session"] == "0" * 32
@@ -145,11 +144,9 @@ async def test_a_transports_own_session_is_no_conversation(tmp_path: Path) -> No
         answers = [msgspec.json.decode(line) for line in sink.getvalue().splitlines()]
         assert [answer["result"]["isError"] for answer in answers] == [False] * 6
 
-    await play(tmp_path, steps, gateway={"turn_limit": 1})
-
 
 async def test_the_conversation_that_stdio_names_is_counted(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path, gateway={"turn_limit": 1}) as (caller, _):
         params = {"name": HEALTH, "arguments": {}, "_meta": {"conversationId": "c"}}
         line = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}) + b"\n"
         ends = []
@@ -159,22 +156,19 @@ async def test_the_conversation_that_stdio_names_is_counted(tmp_path: Path) -> N
             ends.append(msgspec.json.decode(sink.getvalue())["result"]["isError"])
         assert ends == [False, True]
 
-    await play(tmp_path, steps, gateway={"turn_limit": 1})
-
 
 async def test_a_user_that_is_acted_for_has_turns_of_its_own(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path, gateway={"turn_limit": 1}) as (caller, _):
         assert [await caller.rest() for _ in range(2)] == ["ok", "turn_limit"]
         assert [await caller.rest(**{"x-on-behalf-of": "ann"}) for _ in range(2)] == ["ok", "turn_limit"]
         assert await caller.rest(**{"x-on-behalf-of": "eve"}) == "ok"
-
-    await play(tmp_path, steps, gateway={"turn_limit": 1})
 
 
 async def test_a_call_one_too_many_tells_nothing_of_what_there_is(tmp_path: Path) -> None:
     """An unknown tool, a hidden one and an allowed one are refused in the same words."""
 
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    policy = {**POLICY, "rules": [{"id": "one", "to": ["bot"], "tools": [HEALTH], "verdict": "allow"}]}
+    async with play(tmp_path, policy, gateway={"turn_limit": 1}) as (caller, _):
         assert await caller.rest() == "ok"
         errors = []
         for tool in (HEALTH, "orders__delete_order", "orders__nothing"):
@@ -183,12 +177,9 @@ async def test_a_call_one_too_many_tells_nothing_of_what_there_is(tmp_path: Path
             errors.append((answer.status_code, error["code"], error["message"], error["rule"]))
         assert len(set(errors)) == 1
 
-    policy = {**POLICY, "rules": [{"id": "one", "to": ["bot"], "tools": [HEALTH], "verdict": "allow"}]}
-    await play(tmp_path, steps, policy, gateway={"turn_limit": 1})
-
 
 async def test_what_a_person_approved_is_carried_out_without_another_turn(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path, gateway={"turn_limit": 1}) as (caller, seen):
         assert await caller.rest(tool="orders__send_mail") == "approval_required"
         assert await caller.rest() == "turn_limit"
         approvals = caller.gateway.approvals
@@ -199,11 +190,9 @@ async def test_what_a_person_approved_is_carried_out_without_another_turn(tmp_pa
         assert envelope.status == "ok"
         assert [path for _, path, _ in seen.requests] == ["/mail"]
 
-    await play(tmp_path, steps, gateway={"turn_limit": 1})
-
 
 async def test_a_caller_that_leaves_begins_no_turn_beside_what_it_left(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path, gateway={"turn_limit": 1}) as (caller, seen):
         seen.answers.clear()
         left = asyncio.create_task(caller.python())
         await asyncio.to_thread(seen.reached, 1)
@@ -214,11 +203,9 @@ async def test_a_caller_that_leaves_begins_no_turn_beside_what_it_left(tmp_path:
         seen.answers.set()
         assert await joined == "ok"
 
-    await play(tmp_path, steps, gateway={"turn_limit": 1})
-
 
 async def test_searching_a_catalog_takes_no_turn_and_the_call_inside_run_tool_does(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path, gateway={"turn_limit": 1, "search_above": 0}) as (caller, _):
         for _ in range(3):
             found = await caller.gateway.call("search_tools", {"query": "health"}, principal="bot", session="c")
             assert found.status == "ok"
@@ -226,29 +213,23 @@ async def test_searching_a_catalog_takes_no_turn_and_the_call_inside_run_tool_do
         ends = [await caller.gateway.call("run_tool", inner, principal="bot", session="c") for _ in range(2)]
         assert [end.status for end in ends] == ["ok", "refused"]
 
-    await play(tmp_path, steps, gateway={"turn_limit": 1, "search_above": 0})
-
 
 @pytest.mark.parametrize(("given", "ok"), [(1, 1), (7, 7), ("never", 10)])
 async def test_the_limit_is_what_toolgen_yaml_says(given: int | str, ok: int, tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path, gateway={"turn_limit": given}) as (caller, _):
         ends = [await caller.rest() for _ in range(10)]
         assert ends == ["ok"] * ok + ["turn_limit"] * (10 - ok)
 
-    await play(tmp_path, steps, gateway={"turn_limit": given})
-
 
 async def test_a_conversation_has_fifty_turns_unless_toolgen_yaml_says_otherwise(tmp_path: Path) -> None:
-    async def steps(caller: Caller, seen: Upstream) -> None:
+    async with play(tmp_path, gateway={}) as (caller, _):
         assert [await caller.python() for _ in range(51)] == ["ok"] * 50 + ["turn_limit"]
-
-    await play(tmp_path, steps, gateway={})
 
 
 @pytest.mark.parametrize("given", [0, -1, "4", "sometimes"])
 def test_any_other_limit_is_an_error_with_its_line(given: object, tmp_path: Path) -> None:
     path = project(tmp_path / "p", "http://127.0.0.1:9", POLICY, gateway={"turn_limit": given})
-    with pytest.raises(ConfigError, match="turn_limit: takes a number of turns, 1 or more, or never"):
+    with pytest.raises(ConfigError, match=r"turn_limit: .*never"):
         load(path)
 
 

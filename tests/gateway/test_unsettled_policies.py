@@ -8,7 +8,8 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,8 @@ def text(**sections: Any) -> str:
     return yaml.safe_dump({**copy.deepcopy(POLICY), **APPROVALS, "rules": [READS], **sections}, sort_keys=False)
 
 
-async def edited(
-    root: Path, scenario: Callable[[Edited], Awaitable[None]], *, serving: bool = False, **sections: Any
-) -> None:
+@asynccontextmanager
+async def edited(root: Path, *, serving: bool = False, **sections: Any) -> AsyncIterator[Edited]:
     project = root / "toolgen.yaml" if (root / "toolgen.yaml").exists() else make_project(root)
     folder = root / "policies"
     if sections or not serving:
@@ -94,11 +94,11 @@ async def edited(
         patch.setattr("toolgen.frontends.python.gateway.SystemClock", lambda: clock)
         gateway = Gateway.load(project, serving=serving)
     async with gateway:
-        await scenario(Edited(gateway, clock, folder))
+        yield Edited(gateway, clock, folder)
 
 
 async def test_what_an_edit_gives_waits_until_its_files_rest_for_two_seconds(tmp_path: Path) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path, rules=[READS, DENY]) as at:
         at.write()
         await at.noticed()
         await at.passed(SETTLED_S - 0.1)
@@ -110,8 +110,6 @@ async def test_what_an_edit_gives_waits_until_its_files_rest_for_two_seconds(tmp
         await at.passed(0.2)
         assert await at.asked() == "ok"
         assert at.gateway.policy.sensitive == ("$..x",)
-
-    await edited(tmp_path, scenario, rules=[READS, DENY])
 
 
 _TABLE = {"shop": {"tables": {"customers": {"columns": ["id"]}}}}
@@ -148,17 +146,15 @@ _TABLE = {"shop": {"tables": {"customers": {"columns": ["id"]}}}}
 async def test_what_an_edit_takes_away_is_in_force_at_once_and_nothing_of_what_it_gives(
     tmp_path: Path, before: dict[str, Any], after: dict[str, Any], code: str
 ) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path, **before) as at:
         assert (await at.asked() == "ok") is not bool(before)
         at.write(**after)
         await at.noticed()
         assert await at.asked() == code
 
-    await edited(tmp_path, scenario, **before)
-
 
 async def test_a_limit_and_a_redaction_that_come_are_in_force_at_once(tmp_path: Path) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         limit = {"id": "few", "per": ["principal"], "rate": "1/h"}
         at.write(
             limits=[limit], redact=[{"tools": ["*"], "fields": ["$..name"], "with": "-"}], egress={"allow": ["a:1"]}
@@ -171,8 +167,6 @@ async def test_a_limit_and_a_redaction_that_come_are_in_force_at_once(tmp_path: 
         assert {row[1] for row in answer.to_dict()["data"]["rows"]} == {"-"}
         assert (await at.gateway.call("shop__query", QUERY, principal="bot")).to_dict()["error"]["rule"] == "few"
         assert await at.asked("pets__get_pet", {"petId": 1}) == "unknown_tool"
-
-    await edited(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +181,7 @@ async def test_a_limit_and_a_redaction_that_come_are_in_force_at_once(tmp_path: 
 async def test_a_key_that_goes_is_refused_at_once_and_one_that_comes_waits(
     tmp_path: Path, bot: dict[str, Any] | None
 ) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         callers = at.gateway.callers
         assert isinstance(await callers.authenticate(KEY), Principal)
         people = {name: entry for name, entry in POLICY["principals"].items() if name != "bot"}
@@ -201,13 +195,11 @@ async def test_a_key_that_goes_is_refused_at_once_and_one_that_comes_waits(
         await at.passed(SETTLED_S)
         assert isinstance(await callers.authenticate("new"), Principal)
 
-    await edited(tmp_path, scenario)
-
 
 async def test_a_file_that_is_half_written_takes_no_rule_that_denies_away(tmp_path: Path) -> None:
     """Written piece by piece, each piece there for longer than files have to rest: what is a part of what was in force never counts."""
 
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path, rules=[READS, DENY], tests=[]) as at:
         path = at.folder / "policy.yaml"
         whole = path.read_bytes()
         for end in range(0, len(whole), 97):
@@ -219,11 +211,9 @@ async def test_a_file_that_is_half_written_takes_no_rule_that_denies_away(tmp_pa
         assert (await at.asked(), at.held, at.reloader.unread) == ("unknown_tool", "", "")
         assert await at.asked("shop__list_tables", {}) == "ok"
 
-    await edited(tmp_path, scenario, rules=[READS, DENY], tests=[])
-
 
 async def test_an_edit_that_breaks_off_leaves_what_it_took_away_taken(tmp_path: Path) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         at.write(rules=[READS, DENY])
         await at.noticed()
         (at.folder / "policy.yaml").write_text("rules: [", encoding="utf-8")
@@ -233,8 +223,6 @@ async def test_an_edit_that_breaks_off_leaves_what_it_took_away_taken(tmp_path: 
         at.write(sensitive=["$..x"])
         await at.settled()
         assert await at.asked() == "ok"
-
-    await edited(tmp_path, scenario)
 
 
 async def _split(at: Edited) -> None:
@@ -247,7 +235,7 @@ async def _split(at: Edited) -> None:
 async def test_a_file_that_is_gone_is_told_and_gives_nothing_before_it_is_accepted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         await _split(at)
         (at.folder / "stop.yaml").unlink()
         for _ in range(3):
@@ -265,11 +253,9 @@ async def test_a_file_that_is_gone_is_told_and_gives_nothing_before_it_is_accept
         await at.settled()
         assert await at.asked() == "unknown_tool"
 
-    await edited(tmp_path, scenario)
-
 
 async def test_what_was_accepted_are_these_files_and_no_others(tmp_path: Path) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         await _split(at)
         (at.folder / "stop.yaml").unlink()
         await at.settled()
@@ -278,11 +264,14 @@ async def test_what_was_accepted_are_these_files_and_no_others(tmp_path: Path) -
         await at.settled()
         assert await at.asked() == "unknown_tool"
 
-    await edited(tmp_path, scenario)
-
 
 async def test_a_file_that_was_cut_gives_nothing_unless_it_is_marked_as_whole(tmp_path: Path) -> None:
-    async def scenario(at: Edited) -> None:
+    sections = {name: POLICY[name] for name in ("sql", "egress")}
+    make_project(tmp_path)
+    (tmp_path / "policies" / "policy.yaml").unlink()
+    ordered = {"principals": POLICY["principals"], **sections, "rules": [READS, DENY]}
+    (tmp_path / "policies" / "policy.yaml").write_text(yaml.safe_dump(ordered, sort_keys=False), encoding="utf-8")
+    async with edited(tmp_path, serving=True) as at:
         path = at.folder / "policy.yaml"
         whole = path.read_text(encoding="utf-8")
         cut = whole[: whole.index("- id: stop")]
@@ -301,17 +290,10 @@ async def test_a_file_that_was_cut_gives_nothing_unless_it_is_marked_as_whole(tm
         assert "has lost its end marker" in at.held
         assert at.gateway.policy.sensitive == ("$..x",)  # which takes away, and so is in force
 
-    sections = {name: POLICY[name] for name in ("sql", "egress")}
-    make_project(tmp_path)
-    (tmp_path / "policies" / "policy.yaml").unlink()
-    ordered = {"principals": POLICY["principals"], **sections, "rules": [READS, DENY]}
-    (tmp_path / "policies" / "policy.yaml").write_text(yaml.safe_dump(ordered, sort_keys=False), encoding="utf-8")
-    await edited(tmp_path, scenario, serving=True)
-
 
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n# two\n"])
 async def test_comments_and_blank_lines_at_the_end_are_no_loss(tmp_path: Path, ending: str) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         path = at.folder / "policy.yaml"
         body = text(sensitive=["$..x"]).rstrip()
         path.write_text(body + "\n\n# two\n# three\n\n", encoding="utf-8")
@@ -320,19 +302,15 @@ async def test_comments_and_blank_lines_at_the_end_are_no_loss(tmp_path: Path, e
         await at.settled()
         assert at.held == ""
 
-    await edited(tmp_path, scenario)
-
 
 async def test_a_file_with_another_name_is_not_gone(tmp_path: Path) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         (at.folder / "policy.yaml").rename(at.folder / "main.yml")
         await at.settled()
         assert (await at.asked(), at.held, at.reloader.unread) == ("ok", "", "")
         at.write(name="main.yml", rules=[READS, DENY])
         await at.noticed()
         assert await at.asked() == "unknown_tool"
-
-    await edited(tmp_path, scenario)
 
 
 async def test_a_config_map_that_is_swapped_is_followed(tmp_path: Path) -> None:
@@ -354,7 +332,7 @@ async def test_a_config_map_that_is_swapped_is_followed(tmp_path: Path) -> None:
                 (folder / f"{name}.yaml").symlink_to(f"..data/{name}.yaml")
         shutil.rmtree(folder / f"..{number - 1}", ignore_errors=True)
 
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         stop = yaml.safe_dump({"rules": [DENY]})
         swap(at.folder, 1, policy=text(), stop=stop)
         await at.noticed()
@@ -372,37 +350,30 @@ async def test_a_config_map_that_is_swapped_is_followed(tmp_path: Path) -> None:
         await at.settled()
         assert "policies/stop.yaml is gone" in at.held
 
-    await edited(tmp_path, scenario)
-
 
 async def test_a_process_that_starts_goes_on_with_what_was_in_force(tmp_path: Path) -> None:
     """As a worker does whose files were cut meanwhile, until somebody accepts that."""
 
-    async def first(at: Edited) -> None:
+    async with edited(tmp_path, serving=True, rules=[READS]) as at:
         await _split(at)
-
-    async def second(at: Edited) -> None:
+    (tmp_path / "policies" / "stop.yaml").unlink()
+    async with edited(tmp_path, serving=True) as at:
         assert await at.asked() == "unknown_tool"
         await at.settled()
         assert await at.asked() == "unknown_tool"
         assert "policies/stop.yaml is gone" in at.held
 
-    async def third(at: Edited) -> None:
-        assert (await at.asked(), at.held) == ("ok", "")
-
-    await edited(tmp_path, first, serving=True, rules=[READS])
-    (tmp_path / "policies" / "stop.yaml").unlink()
-    await edited(tmp_path, second, serving=True)
     settings = Gateway.load(tmp_path / "toolgen.yaml").settings
     accept(settings, read_files(tmp_path / "policies"))
-    await edited(tmp_path, third, serving=True)
-    await edited(tmp_path, third, serving=True)
+    for _ in range(2):
+        async with edited(tmp_path, serving=True) as at:
+            assert (await at.asked(), at.held) == ("ok", "")
 
 
 async def test_files_that_change_behind_their_times_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         at.write(sensitive=["$..x"])
         await at.noticed()
         state = policy_reloader.state_of(at.folder)
@@ -412,11 +383,9 @@ async def test_files_that_change_behind_their_times_are_read_again(
             await at.passed(SETTLED_S)
         assert await at.asked() == "unknown_tool"
 
-    await edited(tmp_path, scenario)
-
 
 async def test_a_catalog_that_comes_meanwhile_lets_nothing_of_an_edit_in(tmp_path: Path) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path, rules=[READS, DENY]) as at:
         at.write()
         await at.noticed()
 
@@ -429,11 +398,9 @@ async def test_a_catalog_that_comes_meanwhile_lets_nothing_of_an_edit_in(tmp_pat
         await at.passed(SETTLED_S)
         assert await at.asked() == "ok"
 
-    await edited(tmp_path, scenario, rules=[READS, DENY])
-
 
 async def test_a_call_that_waits_is_not_ended_by_an_edit_about_something_else(tmp_path: Path) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         who, tool = at.gateway.principal("bot"), at.gateway.manifest.tools["shop__query"]
         before = at.gateway.current.compiled_policy.scope_hash(who, tool)
         at.write(rules=[READS, {**DENY, "tools": ["pets__*"]}])
@@ -443,13 +410,11 @@ async def test_a_call_that_waits_is_not_ended_by_an_edit_about_something_else(tm
         await at.noticed()
         assert at.gateway.current.compiled_policy.scope_hash(who, tool) != before
 
-    await edited(tmp_path, scenario)
-
 
 async def test_a_revocation_waits_for_nothing_else_that_is_read(tmp_path: Path) -> None:
     seen: list[bool] = []
 
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         assert isinstance(await at.gateway.callers.authenticate(KEY), Principal)
         read = at.reloader.runtime.read_policy
 
@@ -465,8 +430,6 @@ async def test_a_revocation_waits_for_nothing_else_that_is_read(tmp_path: Path) 
         await at.passed(SETTLED_S)
         assert at.gateway.callers.recognised(KEY) is None
 
-    await edited(tmp_path, scenario)
-
 
 def _revoke(at: Edited) -> None:
     sha256 = hashlib.sha256(KEY.encode()).hexdigest()
@@ -474,7 +437,7 @@ def _revoke(at: Edited) -> None:
 
 
 async def test_a_key_is_revoked_while_another_edit_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         goes_on, reads = threading.Event(), asyncio.Event()
         loop, runtime = asyncio.get_running_loop(), at.reloader.runtime
 
@@ -502,11 +465,9 @@ async def test_a_key_is_revoked_while_another_edit_is_read(tmp_path: Path, monke
         assert await at.asked() == "unknown_tool"
         assert not isinstance(await at.gateway.callers.authenticate(KEY), Principal)
 
-    await edited(tmp_path, scenario)
-
 
 async def test_a_key_revoked_while_a_catalog_comes_stays_revoked(tmp_path: Path) -> None:
-    async def scenario(at: Edited) -> None:
+    async with edited(tmp_path) as at:
         assert isinstance(await at.gateway.callers.authenticate(KEY), Principal)
 
         async def begin() -> None:
@@ -521,5 +482,3 @@ async def test_a_key_revoked_while_a_catalog_comes_stays_revoked(tmp_path: Path)
         (at.folder / "keys.yaml").write_text("revoked: []\n", encoding="utf-8")
         await at.settled()
         assert isinstance(await at.gateway.callers.authenticate(KEY), Principal)
-
-    await edited(tmp_path, scenario)

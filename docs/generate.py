@@ -289,7 +289,7 @@ def rendered_metrics(detail: Collection[str] = ()) -> str:
         streams={"siem": StreamCounts()},
         notifications=NotificationCounts(),
     )
-    return rendered(metrics, state, worker="1", detail=detail).decode()
+    return rendered(metrics, state, labels={"worker": "1"}, detail=detail).decode()
 
 
 def _metric_rows(text: str) -> list[tuple[str, str, str, str]]:

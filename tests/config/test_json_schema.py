@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from toolgen.config import keys
 from toolgen.config.json_schema import json_schema
 from toolgen.config.keys import ConfigKey, FileKind, described, name_of, structures
 from toolgen.config.policies import load_policy
-from toolgen.config.settings import from_data
+from toolgen.config.settings import from_data, load_tenants
 from toolgen.config.structure import alternatives, structure_of
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.core.errors import ConfigError, PolicyError
@@ -212,7 +213,8 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
             extra = {"command": ["server"]} if (structure, key.name) == ("Mcp", "env") else {}
             if extra:
                 example = merged(example, {"sources": {"orders": {"mcp": extra}}})
-            yield f"{structure}.{key.name}", merged({"sources": {"orders": base}}, example)
+            around = {} if "tenants" in example else {"sources": {"orders": base}}
+            yield f"{structure}.{key.name}", merged(around, example)
 
 
 @pytest.fixture
@@ -220,14 +222,21 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs" / "one.graphql").touch()
     (tmp_path / "specs" / "weather.tool.yaml").write_text("kind: Tool\nentry: weather\nexports: [{name: get}]\n")
+    (tmp_path / "tenants" / "acme").mkdir(parents=True)
+    (tmp_path / "tenants" / "acme" / "toolgen.yaml").touch()
     (tmp_path / "tls").mkdir()
     (tmp_path / "tls" / "logs-ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     return tmp_path
 
 
 def complaint(data: dict[str, Any], folder: Path) -> str:
+    path = folder / "toolgen.yaml"
     try:
-        from_data(copy.deepcopy(data), folder / "toolgen.yaml")
+        if "tenants" in data:
+            path.write_text(json.dumps(data))
+            load_tenants(path, {})
+            return ""
+        from_data(copy.deepcopy(data), path)
     except ConfigError as error:
         return error.message
     return ""

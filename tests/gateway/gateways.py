@@ -415,7 +415,7 @@ class FakeGateway:
         return self.reasons
 
     async def measured(self, detail: Collection[str] = ()) -> bytes:
-        return rendered(self.metrics, Snapshot(ready=not self.reasons), worker="test", detail=detail)
+        return rendered(self.metrics, Snapshot(ready=not self.reasons), labels={"worker": "test"}, detail=detail)
 
     def warnings(self) -> tuple[str, ...]:
         return self.warned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from urllib.parse import urlsplit
 
 import click
 
@@ -10,8 +11,18 @@ from toolgen.cli.caller_options import CommandCaller, caller
 from toolgen.cli.greeting import greeting
 from toolgen.cli.install import note_client
 from toolgen.cli.options import config, logs
+from toolgen.config.settings import ListenerSettings, load_tenants
+from toolgen.core.errors import ConfigError
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.frontends.server.http import Front, check_reach, say_ready, serve, serve_stdio
+from toolgen.frontends.server.http import (
+    Front,
+    check_reach,
+    say_ready,
+    serve,
+    serve_site,
+    serve_stdio,
+    tenants_site,
+)
 from toolgen.frontends.server.logs import Logs
 from toolgen.frontends.server.supervisor import check_workers, serve_workers
 from toolgen.gateway.protocol import Administration
@@ -39,6 +50,10 @@ def command(
     config_path: str,
 ) -> None:
     """Serve the project's tools over MCP (/mcp) and REST (/v1). With --stdio, --as names the principal of the client."""
+    over_http = not (stdio or caller.name or caller.user)
+    if over_http and (tenants := load_tenants(config_path)) is not None:
+        _listen_for(tenants, host, port, workers, logs)
+        return
     gateway = Gateway.load(config_path, serving=True)
     for warning in gateway.settings.warnings:
         click.echo(f"warning: {warning}", err=True)
@@ -55,6 +70,12 @@ def command(
 
 def _listen(gateway: Administration, host: str | None, port: int | None, workers: int | None, logs: Logs) -> None:
     settings = gateway.settings
+    if urlsplit(settings.url).path:
+        raise ConfigError(
+            "gateway.url: is the address of a tenant, and this command serves the project alone",
+            where=str(settings.path),
+            suggestion="serve the file that lists it under `tenants`, or remove the path of the address",
+        )
     host, port = host or settings.host, settings.port if port is None else port
     count = settings.workers if workers is None else workers
     check_workers(count)
@@ -65,6 +86,28 @@ def _listen(gateway: Administration, host: str | None, port: int | None, workers
     check_reach(gateway, host)
     if not serve_workers(settings, host=host, port=port, count=count, logs=logs):
         raise SystemExit(1)
+
+
+def _listen_for(tenants: ListenerSettings, host: str | None, port: int | None, workers: int | None, logs: Logs) -> None:
+    """Serve all tenants of a file."""
+    host, port = host or tenants.host, tenants.port if port is None else port
+    count = tenants.workers if workers is None else workers
+    check_workers(count)
+    site = tenants_site(tenants, host)
+    projects = {name: gateway.settings for name, gateway in site.gateways.items()}
+    for name, settings in projects.items():
+        for warning in settings.warnings:
+            click.echo(f"warning: tenant {name}: {warning}", err=True)
+    if count == 1:
+        serve_site(site, host=host, port=port, front=Front.of(tenants), ready=partial(_greet_tenants, tuple(projects)))
+    elif not serve_workers(tenants, host=host, port=port, count=count, projects=projects, logs=logs):
+        raise SystemExit(1)
+
+
+def _greet_tenants(names: tuple[str, ...], url: str) -> None:
+    say_ready(url)
+    for name in names:
+        click.echo(f"  tenant      {url}/t/{name}/mcp", err=True)
 
 
 def _greet(gateway: Administration, url: str) -> None:

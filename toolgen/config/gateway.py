@@ -43,12 +43,14 @@ Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,300}\Z")
 _HOST = re.compile(r"[a-z0-9._-]{1,253}\Z")
+_TENANT_PATH = re.compile(r"(?:/t/[a-z][a-z0-9-]{0,39})?/?\Z")
 _MAX_DRAIN_S = 3600.0
 _DEFAULT = {"https": 443, "http": 80}
 
 
 def read_public_url(given: str | None, where: str) -> str:
-    """Return the origin (`https://tools.example.com`, with a port unless it is the default one), "" if none is set.
+    """Return the origin (`https://tools.example.com`, with a port unless it is the default one), and after it the path of a tenant; "" if
+    none is set.
 
     Raises `ConfigError`. Tokens are sent to it, so it must be https; http is only for loopback (RFC 9728 section 7, RFC 8252 section 8.3).
     """
@@ -65,9 +67,9 @@ def read_public_url(given: str | None, where: str) -> str:
             where=where,
             suggestion="set the address that agents use, in front of any proxy",
         )
-    if parts.username is not None or parts.path not in {"", "/"} or "?" in given or "#" in given:
+    if parts.username is not None or not _TENANT_PATH.match(parts.path) or "?" in given or "#" in given:
         raise ConfigError(
-            "url: takes only scheme, host and port",
+            "url: takes only scheme, host and port, and /t/NAME for a tenant",
             where=where,
             suggestion="remove user, path, query and fragment; the gateway adds /mcp itself",
         )
@@ -78,7 +80,8 @@ def read_public_url(given: str | None, where: str) -> str:
             suggestion="http is accepted only for 127.0.0.1, [::1] and localhost",
         )
     named = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{named}" + (f":{port}" if port not in {None, _DEFAULT[parts.scheme]} else "")
+    origin = f"{parts.scheme}://{named}" + (f":{port}" if port not in {None, _DEFAULT[parts.scheme]} else "")
+    return origin + parts.path.rstrip("/")
 
 
 def read_drain(given: str, where: str) -> float:

@@ -27,7 +27,7 @@ from toolgen.config.checks import (
 )
 from toolgen.config.client_certificates import ClientCertificates, GivenClientCertificates, read_client_certificates
 from toolgen.config.console import ConsoleSettings, GivenConsole, check_apps_host, read_console
-from toolgen.config.environment import InForce, in_force
+from toolgen.config.environment import PREFIX, InForce, in_force
 from toolgen.config.files import FileSettings, GivenFiles, read_files
 from toolgen.config.gateway import (
     GivenCors,
@@ -50,6 +50,7 @@ from toolgen.config.sign_in import GivenGatewaySignIn, SignInSettings, read_sign
 from toolgen.config.source_keys import GivenSource
 from toolgen.config.sources import read_source
 from toolgen.config.telemetry import GivenTelemetry, TelemetrySettings, read_telemetry
+from toolgen.config.tenants import GivenTenant, TenantSettings, check_listener, read_tenants
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.connectors.assigned_names import names_of_manifest
 from toolgen.connectors.overrides import ToolOverride
@@ -65,16 +66,20 @@ from toolgen.model.tool import Effect
 __all__ = [
     "ClientCertificates",
     "GivenFile",
+    "ListenerSettings",
     "Settings",
     "build_options",
     "from_data",
     "from_mapping",
     "from_specs",
     "load",
+    "load_tenant",
+    "load_tenants",
     "read_file",
     "settings_digest",
 ]
 
+_SHARED = ("host", "port", "workers", "drain_s", "grace_s", "tls", "client_certificates", "trusted_proxies")
 _MAX_TITLE_LENGTH = 200
 _MAX_DESCRIPTION_LENGTH = 1024  # limit of all providers
 
@@ -104,7 +109,8 @@ class _Gateway(msgspec.Struct, forbid_unknown_fields=True):
 class GivenFile(msgspec.Struct, forbid_unknown_fields=True):
     """toolgen.yaml as it is written."""
 
-    sources: dict[str, Annotated[Any, apart(GivenSource)]]
+    sources: dict[str, Annotated[Any, apart(GivenSource)]] = {}
+    tenants: dict[str, str | Annotated[Any, apart(GivenTenant)]] = {}
     tools: dict[str, Annotated[Any, apart(ToolKeys)]] = {}
     policies: str = "policies/"
     generated: str = "generated/"
@@ -126,7 +132,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     `turn_limit` is the maximum number of turns of tool calls in a conversation; infinite for no limit.
     `search` is the search method: words only, or (hybrid) meaning too, with the extra `minilm`.
     `spans`: requests are traced with OpenTelemetry.
-    `url` is the origin of the gateway for agents (`https://tools.example.com`), "" if not set.
+    `url` is the address of the gateway for agents (`https://tools.example.com`, of a tenant with `/t/NAME` after it), "" if not set.
     `drain_s` is the time for calls to end when the gateway stops, `grace_s` its first part, in which new calls are accepted, None if unset.
     `pending_after_s` is the waiting time of a caller before its call continues without it, None for no limit.
     `trusted_proxies` may set the address of a request (`X-Forwarded-For`, `Forwarded`).
@@ -192,6 +198,22 @@ class Settings(Struct, frozen=True, kw_only=True):
         return self.state_dir / "oauth"
 
 
+class ListenerSettings(Struct, frozen=True, kw_only=True):
+    """Settings of a gateway with tenants: of the process, its socket and its proxies, which all tenants share. The fields are those of
+    `Settings`."""
+
+    path: Path
+    host: str
+    port: int
+    workers: int
+    drain_s: float
+    grace_s: float | None
+    tls: TlsFiles | None
+    client_certificates: ClientCertificates | None
+    trusted_proxies: Networks
+    tenants: tuple[TenantSettings, ...]
+
+
 def load(path: str | Path = "toolgen.yaml", environment: Mapping[str, str] = os.environ) -> Settings:
     """Read toolgen.yaml, with the values of the environment in place of its own (docs/how-to/configuration.md).
 
@@ -200,6 +222,40 @@ def load(path: str | Path = "toolgen.yaml", environment: Mapping[str, str] = os.
     found = read_file(Path(path), environment)
     settings = _settings(found.document, Path(path).resolve())
     return replace(settings, warnings=found.outside(settings.warnings))
+
+
+def load_tenants(path: str | Path, environment: Mapping[str, str] = os.environ) -> ListenerSettings | None:
+    """Read the toolgen.yaml of a gateway with tenants; None if this is the file of a project. Raises `ConfigError`."""
+    document = read_file(Path(path), environment).document
+    if not isinstance(document.data, dict) or "tenants" not in document.data:
+        return None
+    file, place = decode(document, (), GivenFile, ConfigError), Path(path).resolve()
+    tenants = read_tenants(document, file.tenants, place.parent)
+    return ListenerSettings(path=place, tenants=tenants, **_listener(document, file.gateway, place.parent))
+
+
+def load_tenant(
+    tenant: TenantSettings, listener: ListenerSettings, environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """Return the settings of the project of a tenant, with those of the listener in place of its own. Raises `ConfigError`.
+
+    `TOOLGEN_` variables are for the file with the tenants: one that changed the state or the record of every tenant would join them.
+    """
+    own = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
+    check_listener(read_file(tenant.project, own).document)
+    settings = load(tenant.project, own)
+    at = f"/t/{tenant.name}"
+    if settings.url and urlsplit(settings.url).path != at:
+        raise ConfigError(
+            f"gateway.url: is not the address of the tenant, which ends in {at}",
+            where=str(tenant.project),
+            suggestion=f"write it like https://tools.example.com{at}",
+        )
+    return replace(
+        settings,
+        **{name: getattr(listener, name) for name in _SHARED},
+        console=replace(settings.console, over_tls=listener.tls is not None),
+    )
 
 
 def read_file(file: Path, environment: Mapping[str, str]) -> InForce:
@@ -334,13 +390,16 @@ def build_options(
 def _settings(document: YamlDocument, path: Path) -> Settings:
     file = decode(document, (), GivenFile, ConfigError)
     root = path.parent
+    if file.tenants:
+        raise ConfigError(
+            "has tenants, and no tools of its own",
+            where=document.where("tenants"),
+            suggestion="name the toolgen.yaml of a tenant with --config; `toolgen serve` serves all of them with this file",
+        )
     if not file.sources:
         raise ConfigError("has no source", where=document.where("sources"), suggestion="add one under sources:")
-    if not 0 <= file.gateway.port <= 65535:
-        raise ConfigError(f"{file.gateway.port} is not a port", where=document.where("gateway", "port"))
     warnings: list[str] = []
     entries = [_override(document, key) for key in file.tools]
-    drain_s = read_drain(file.gateway.drain, document.where("gateway", "drain"))
     url = read_public_url(file.gateway.url, document.where("gateway", "url"))
     console = replace(read_console(file.console, document), over_tls=file.gateway.tls is not None)
     sign_in = read_sign_in(file.gateway.sign_in, document, url, root)
@@ -354,15 +413,9 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
         tools=tuple(one for _, one in entries if one is not None),
         policies=root / file.policies,
         generated=root / file.generated,
-        host=file.gateway.host,
-        port=file.gateway.port,
         url=url,
-        workers=file.gateway.workers,
-        drain_s=drain_s,
-        tls=read_tls(file.gateway.tls, root, document.where("gateway", "tls")),
         cors_origins=read_origins(file.gateway.cors, document),
         pending_after_s=read_pending_after(file.gateway.pending_after, document.where("gateway", "pending_after")),
-        grace_s=read_grace(file.gateway.grace, drain_s, document.where("gateway", "grace")),
         search_above=_number_or_never(
             document, "search_above", file.gateway.search_above, least=0, takes="a number of tokens, 0 for always"
         ),
@@ -377,14 +430,6 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
         ),
         files=read_files(file.gateway.files, document, root),
         state=read_state(file.state, document.where("state"), root, warnings),
-        client_certificates=read_client_certificates(document, file.gateway.client_certificates),
-        trusted_proxies=read_networks(
-            file.gateway.trusted_proxies,
-            document,
-            "gateway",
-            "trusted_proxies",
-            danger="any client could claim any address",
-        ),
         audit_dir=root / file.audit.dir,
         audit=read_audit(file.audit, document, root, warnings),
         console=console,
@@ -395,7 +440,31 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
         sign_in=sign_in,
         telemetry=read_telemetry(file.telemetry, document, warnings),
         warnings=tuple(warnings),
+        **_listener(document, file.gateway, root),
     )
+
+
+def _listener(document: YamlDocument, given: _Gateway, root: Path) -> dict[str, Any]:
+    """Return the settings of the process, its socket and its proxies, by name."""
+    if not 0 <= given.port <= 65535:
+        raise ConfigError(f"{given.port} is not a port", where=document.where("gateway", "port"))
+    drain_s = read_drain(given.drain, document.where("gateway", "drain"))
+    return {
+        "host": given.host,
+        "port": given.port,
+        "workers": given.workers,
+        "drain_s": drain_s,
+        "grace_s": read_grace(given.grace, drain_s, document.where("gateway", "grace")),
+        "tls": read_tls(given.tls, root, document.where("gateway", "tls")),
+        "client_certificates": read_client_certificates(document, given.client_certificates),
+        "trusted_proxies": read_networks(
+            given.trusted_proxies,
+            document,
+            "gateway",
+            "trusted_proxies",
+            danger="any client could claim any address",
+        ),
+    }
 
 
 def _number_or_never(document: YamlDocument, key: str, given: int | str, *, least: int, takes: str) -> float:

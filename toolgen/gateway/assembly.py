@@ -96,7 +96,8 @@ __all__ = ["AssemblyOptions", "GatewayParts", "assemble"]
 
 
 class AssemblyOptions(Struct, frozen=True, kw_only=True):
-    """Options of a gateway, as `Gateway` has them. A gateway made `in_process` has tools without a prefix."""
+    """Options of a gateway, as `Gateway` has them. A gateway made `in_process` has tools without a prefix. `tenant` is its name beside
+    other gateways of the process, "" if it is the only one."""
 
     clock: Clock
     state: FileStates | None = None
@@ -107,6 +108,7 @@ class AssemblyOptions(Struct, frozen=True, kw_only=True):
     in_process: bool = False
     middleware: Sequence[object] = ()
     apps: Mapping[str, LocalApp] | None = None
+    tenant: str = ""
 
 
 class _Base(Struct, frozen=True, kw_only=True):
@@ -132,6 +134,7 @@ class _Base(Struct, frozen=True, kw_only=True):
     sign_in: SignInServer | None
     above: WorkerSockets | None
     telemetry: Telemetry | None
+    tenant: str
 
 
 class _CallParts(Struct, frozen=True, kw_only=True):
@@ -303,6 +306,7 @@ def _status(
         drain_s=settings.drain_s,
         spans=_spans(base),
         records=ProjectRecords(settings),
+        tenant=base.tenant,
     )
 
 
@@ -339,7 +343,8 @@ def _base(settings: Settings, manifest: Manifest, options: AssemblyOptions) -> _
         ),
         sign_in=None if settings.sign_in is None else _sign_in(settings, current, callers, log, clock),
         above=above,
-        telemetry=_telemetry(settings, log, current, background),
+        telemetry=_telemetry(settings, log, current, background, options.tenant),
+        tenant=options.tenant,
     )
 
 
@@ -539,12 +544,20 @@ def _spans(base: _Base) -> Spans | None:
     return None if base.telemetry is None else base.telemetry.traces
 
 
-def _telemetry(settings: Settings, log: AuditLog, current: CurrentPolicy, background: Background) -> Telemetry | None:
+def _telemetry(
+    settings: Settings, log: AuditLog, current: CurrentPolicy, background: Background, tenant: str
+) -> Telemetry | None:
     if settings.telemetry is None:
         return None
     from toolgen.gateway.telemetry.exporter import load_telemetry  # noqa: PLC0415 - where there is a collector
 
-    return load_telemetry(settings.telemetry, worker=lambda: log.stream, permit=current.permit, background=background)
+    return load_telemetry(
+        settings.telemetry,
+        worker=lambda: log.stream,
+        permit=current.permit,
+        background=background,
+        tenant=tenant,
+    )
 
 
 def _catalog(base: _Base, execution: _Execution, reloader: PolicyReloader) -> CatalogReloader:

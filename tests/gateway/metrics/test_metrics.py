@@ -112,7 +112,7 @@ def test_a_histogram_adds_up() -> None:
     for seconds in (0.0005, 0.001, 0.3, 100.0):
         metrics.begin()
         metrics.end(CALL, Success(data=None), seconds)
-    samples = read(rendered(metrics, Snapshot(), worker="w").decode())
+    samples = read(rendered(metrics, Snapshot(), labels={"worker": "w"}).decode())
     counts = {
         bound: value(samples, "toolgen_call_duration_seconds_bucket", le=bound)
         for bound in ("0.001", "0.25", "0.5", "60", "+Inf")
@@ -129,7 +129,7 @@ def test_labels_cannot_grow_without_end_or_break_the_format() -> None:
         metrics.end(CALL, Failed(error=Error(code=f"x{number}", message="")), 0.1)
     metrics.begin()
     metrics.end(CALL, Refused(error=Error(code='a"\n\\', message="")), 0.1)
-    text = rendered(metrics, Snapshot(), worker='w"\n\\').decode()
+    text = rendered(metrics, Snapshot(), labels={"worker": 'w"\n\\'}).decode()
     samples = read(text)
     assert len([1 for name, _ in samples if name == "toolgen_calls_total"]) <= 70
     assert value(samples, "toolgen_calls_total") == 1001

@@ -211,7 +211,7 @@ def test_names_cannot_grow_without_end_or_break_the_format() -> None:
         call = Call(id="c", tool=absent(f"t{number}"), arguments={}, principal=Principal(id=f'staff:{number}\n"x'))
         metrics.begin()
         metrics.end(call, Refused(error=Error(code="forbidden", message="", rule=f"r{number}")), 0.1)
-    samples = read(rendered(metrics, Snapshot(), worker="w", detail=DETAILS).decode())
+    samples = read(rendered(metrics, Snapshot(), labels={"worker": "w"}, detail=DETAILS).decode())
     for name in ("toolgen_principal_calls_total", "toolgen_rule_refusals_total"):
         assert len([1 for found, _ in samples if found == name]) <= 2_001
         assert value(samples, name) == 5_000

@@ -26,7 +26,7 @@ def text(worker: str, calls: int, detail: tuple[str, ...] = ()) -> bytes:
     for _ in range(calls):
         metrics.begin()
         metrics.end(call, Success(data=None), 0.1)
-    return rendered(metrics, Snapshot(), worker=worker, detail=detail)
+    return rendered(metrics, Snapshot(), labels={"worker": worker}, detail=detail)
 
 
 def test_each_family_stands_once_with_the_samples_of_all_workers() -> None:

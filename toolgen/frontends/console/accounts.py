@@ -103,7 +103,7 @@ async def callback(visit: Visit) -> Response:
     """GET /console/accounts/callback/SOURCE: the browser comes back with the answer, which counts once, for the person who began."""
     answer = _answer(visit.request)
     cookie = _cookie(visit)
-    held = cookies(visit.request).get(cookie.name, "")
+    held = cookies(visit.request).get(cookie.sent_name, "")
     try:
         account = await visit.gateway.accounts.finish(
             held, visit.part, answer, visit.person.principal, session=_session(visit)

@@ -17,6 +17,7 @@ from toolgen.core.clock import Clock
 from toolgen.frontends.console.log_verifier import Verification
 from toolgen.frontends.console.records import IndexRecords
 from toolgen.frontends.console.rendering import HEADERS, Header, mounted, page, redirect
+from toolgen.frontends.http.mount_path import mount_path
 from toolgen.frontends.http.request import Rejected, Request, Response
 from toolgen.gateway.protocol import Administration
 from toolgen.model.call import Principal
@@ -56,12 +57,17 @@ class Cookie(Struct, frozen=True, kw_only=True):
         section 4.1.3.2), which prevents session fixation."""
         return replace(self, name=f"__Host-{self.name}", path="/", secure=True)
 
+    @property
+    def sent_name(self) -> str:
+        """Name in headers. A cookie whose path is the whole host also names the path of its gateway: others of the host have their own."""
+        return self.name + mount_path().replace("/", "!") if self.path == "/" else self.name
+
 
 def cookie_header(cookie: Cookie, value: str, *, age_s: float | None = None) -> Header:
     """Return the header that sets a cookie, or removes it if the value is ""."""
     age = 0 if not value else age_s
     parts = [
-        f"{cookie.name}={value}",
+        f"{cookie.sent_name}={value}",
         f"Path={cookie.path if cookie.path == '/' else mounted(cookie.path)}",
         "HttpOnly",
         f"SameSite={'Lax' if cookie.lax else 'Strict'}",

@@ -52,7 +52,7 @@ class SignInPages:
 
     def token_of(self, request: Request) -> str:
         """Return the session token from the browser's cookie, or ""."""
-        return cookies(request).get(self._session.name, "")
+        return cookies(request).get(self._session.sent_name, "")
 
     async def answer(self, request: Request, path: str) -> Response | None:
         """Return the answer to a request that needs no session; None for a path that needs one."""
@@ -128,7 +128,7 @@ class SignInPages:
         check_origin(request)
         form = await form_of(request)
         to = page_asked(form.get("to", ""))
-        held = cookies(request).get(self._form_held.name, "")
+        held = cookies(request).get(self._form_held.sent_name, "")
         if not held or not hmac.compare_digest(held.encode(), form.get("form_token", "").encode()):
             return self._form(request, status=403, fault="This form was too old. Try again.", to=to)
         if not self._open(request):
@@ -208,7 +208,7 @@ class SignInPages:
         answer = request.parameters(
             "code", "state", "iss", "error", "error_description", "error_uri", "session_state", "scope"
         )
-        held = cookies(request).get(self._attempt.name, "")
+        held = cookies(request).get(self._attempt.sent_name, "")
         attempt = await self._sessions.take(held) if held else None
         if attempt is None or not hmac.compare_digest(attempt.state.encode(), answer.get("state", "").encode()):
             return self._form(

@@ -114,7 +114,8 @@ class App:
 
     `hosts` are the permitted names in the Host header; `ANY_HOST` for a gateway whose names are not known. `certificates` names the proxies
     that are trusted to state a client's certificate, `proxies` those that are trusted to state a client's address. `url` is the public
-    origin of the gateway. `cross_origin` names the web pages of other origins that may use it.
+    address of the gateway. `cross_origin` names the web pages of other origins that may use it. `open_metrics`: anyone may read the
+    metrics without names, not only those who may read the audit log.
     """
 
     def __init__(
@@ -126,9 +127,11 @@ class App:
         proxies: Networks = (),
         url: str = "",
         cross_origin: CrossOrigin = CrossOrigin(),  # noqa: B008 - frozen
+        open_metrics: bool = True,
     ) -> None:
         self._gateway = gateway
         self._cross_origin = cross_origin
+        self._open_metrics = open_metrics
         self._proxies = proxies
         self._in_flight = InFlight()
         self._hosts = hosts | ({urlsplit(url).hostname or ""} if url else set())
@@ -175,6 +178,10 @@ class App:
         self._devices.close()
         if self._console is not None:
             self._console.end_streams()
+
+    def count(self, status: int) -> None:
+        """Count an answer that was given without this application."""
+        self._gateway.operations.metrics.answered(status)
 
     async def __call__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
         """Serve ASGI 3. Only HTTP is answered; a WebSocket is closed, and the server handles the lifespan."""
@@ -346,16 +353,18 @@ class App:
     async def _measured(self, request: Request) -> Response:
         """Return metrics: sums for every client; the names of `?detail=sources,tools` only for principals that may read the audit log."""
         asked = request.parameters("detail").get("detail") if request.query else None
-        if asked is None:
+        if asked is None and self._open_metrics:
             return Response(body=await self._gateway.operations.measured(), media_type=MEDIA_TYPE)
         principal = await self._authentication.enter(request)
         if not self._gateway.callers.may_review(principal):
             raise Rejected(
                 403,
                 "forbidden",
-                "this principal may not see names in metrics: it may not read the audit",
+                "this principal may not see these metrics: it may not read the audit",
                 suggestion="leave the query away, or ask the author of the policy",
             )
+        if asked is None:
+            return Response(body=await self._gateway.operations.measured(), media_type=MEDIA_TYPE)
         words = frozenset(asked.split(","))
         if not words <= {*DETAILS, "all"}:
             raise Rejected(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -24,12 +25,14 @@ class OwnIssuer(Struct, frozen=True, kw_only=True):
 
 
 class ProtectedResource:
-    """/mcp as a protected resource. `url` is the gateway's public origin, "" if it is not configured: then no metadata is published,
+    """/mcp as a protected resource. `url` is the gateway's public address, "" if it is not configured: then no metadata is published,
     because the sender of a request chooses the address in it. `own` is None if people sign in at their identity provider itself."""
 
     def __init__(self, gateway: Facade, url: str, own: OwnIssuer | None = None) -> None:
         self._gateway = gateway
         self._url = url
+        parts = urlsplit(url)
+        self._well_known = f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}"  # RFC 9728, section 3.1
         self._own = own
 
     def metadata(self, request: Request, path: str = MCP) -> Response:
@@ -65,7 +68,7 @@ class ProtectedResource:
         parts = {
             "error": error,
             "scope": " ".join(wanted),
-            "resource_metadata": f"{self._url}{WELL_KNOWN}{self._of(request.path)}" if told else "",
+            "resource_metadata": f"{self._well_known}{self._of(request.path)}" if told else "",
         }
         said = ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
         return b"www-authenticate", f"Bearer {said}".strip().encode("ascii")

@@ -71,12 +71,13 @@ class Gateway:
         key: str = "",
         middleware: Sequence[object] = (),
         apps: Mapping[str, LocalApp] | None = None,
+        tenant: str = "",
     ) -> None:
         """Create the gateway. Front ends and adapters use `callers`, `tool_calls` and `operations`.
 
         `stand_in` has executors by source, in place of those of the settings: for trial runs that reach nobody. `above` has the sockets of
         one of several workers to the supervisor. `reader` reads the policy from its files. `middleware` are checks of the program, inside
-        those of the project. `apps` are applications of this process by source.
+        those of the project. `apps` are applications of this process by source. `tenant` names it beside other gateways of the process.
         """
         self.settings, self.key, self.entered = settings, key, False
         options = AssemblyOptions(
@@ -89,6 +90,7 @@ class Gateway:
             in_process=bool(key),
             middleware=middleware,
             apps=apps,
+            tenant=tenant,
         )
         parts = assemble(settings, manifest, policy, options)
         self.current, self.callers, self.role_grants = parts.current, parts.callers, parts.role_grants
@@ -109,14 +111,21 @@ class Gateway:
 
     @classmethod
     def load(
-        cls, path: str | Path = "toolgen.yaml", *, above: WorkerSockets | None = None, serving: bool = False
+        cls,
+        path: str | Path = "toolgen.yaml",
+        *,
+        above: WorkerSockets | None = None,
+        serving: bool = False,
+        settings: Settings | None = None,
+        tenant: str = "",
     ) -> Self:
         """Load a project: the built generated/, or the descriptions themselves if nothing was built yet.
 
         If it is `serving` and policy files are lost, it begins with the policy that was in force before (`toolgen policy accept`). Raises a
-        `ToolgenError` with file, line or pointer for faults of toolgen.yaml, the catalog or the policy.
+        `ToolgenError` with file, line or pointer for faults of toolgen.yaml, the catalog or the policy. `settings` are those of a file that
+        was read already, and `tenant` is its name beside other gateways of the process.
         """
-        settings = load_settings(path)
+        settings = settings or load_settings(path)
         reader, acceptances = (
             policy_reader(settings.policies, settings.labels),
             LocalAcceptances(settings, record=serving),
@@ -142,6 +151,7 @@ class Gateway:
             above=above,
             reader=reader,
             acceptances=acceptances,
+            tenant=tenant,
         )
 
     @classmethod

@@ -13,14 +13,14 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
 from msgspec import Struct
 
 from toolgen.config.gateway import Networks, TlsFiles
-from toolgen.config.settings import ClientCertificates, Settings
+from toolgen.config.settings import ClientCertificates, ListenerSettings, Settings
 from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import ConfigError, place_of
 from toolgen.core.garbage import freeze_objects
@@ -35,13 +35,27 @@ from toolgen.frontends.mcp.stdio import serve_streams
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.event_loop import new_loop
 from toolgen.frontends.server.signals import Stop, hear_signal, hears_signals, ignore_signal
+from toolgen.frontends.server.site import GatewaySite, Site
 from toolgen.frontends.server.sockets import BACKLOG, bind, is_loopback, url_of
+from toolgen.frontends.server.tenants import TenantsSite
 from toolgen.frontends.server.tls import HANDSHAKES, ServerCertificate, TlsConnection
 from toolgen.frontends.sign_in.opening import open_sign_in
 from toolgen.gateway.protocol import Facade
+from toolgen.gateway.state.shared_state import WorkerSockets
 from toolgen.model.call import Principal
 
-__all__ = ["Front", "Pulse", "check_reach", "say_ready", "serve", "serve_stdio", "serve_worker"]
+__all__ = [
+    "Front",
+    "Pulse",
+    "check_reach",
+    "gateway_site",
+    "say_ready",
+    "serve",
+    "serve_site",
+    "serve_stdio",
+    "serve_worker",
+    "tenants_site",
+]
 
 _resource = system_module("resource")
 _logger = logging.getLogger(__name__)
@@ -67,15 +81,16 @@ class Front(Struct, frozen=True, kw_only=True):
     origins: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, settings: Settings) -> Front:
-        """Return the HTTP settings of a project."""
+    def of(cls, settings: Settings | ListenerSettings) -> Front:
+        """Return the HTTP settings of a project, or of the socket of several tenants."""
+        own = settings if isinstance(settings, Settings) else None
         return cls(
             certificates=settings.client_certificates,
             proxies=settings.trusted_proxies,
-            url=settings.url,
+            url="" if own is None else own.url,
             grace_s=settings.grace_s,
             tls=settings.tls,
-            origins=settings.cors_origins,
+            origins=frozenset() if own is None else own.cors_origins,
         )
 
 
@@ -115,23 +130,46 @@ def serve(
     Raises `ConfigError` if the address cannot be used, or if it is public and nobody could authenticate.
     """
     check_reach(gateway, host)
+    site = GatewaySite(gateway, _app(gateway, host, front))
+    serve_site(site, host=host, port=port, front=front, ready=ready or partial(_say_ready, gateway))
+
+
+def serve_site(site: Site, *, host: str, port: int, front: Front, ready: Callable[[str], None]) -> None:
+    """Serve one gateway, or several, as `serve` does."""
     certificate = _certificate_of(front)
     listener = bind(host, port)
 
     def begun(_: Stop) -> None:
-        (ready or partial(_say_ready, gateway))(url_of(listener, tls=certificate is not None))
+        ready(url_of(listener, tls=certificate is not None))
 
     try:
-        _run(_serve(gateway, listener, _app(gateway, host, front), front, certificate, begun))
+        _run(_serve(site, listener, front, certificate, begun))
     finally:
         listener.close()
 
 
+def gateway_site(gateway: Facade, host: str, front: Front) -> Site:
+    """Return the site of one gateway."""
+    return GatewaySite(gateway, _app(gateway, host, front))
+
+
+def tenants_site(
+    settings: ListenerSettings, host: str, *, above: Mapping[str, WorkerSockets] | None = None, first: bool = True
+) -> TenantsSite:
+    """Return the site of a gateway with tenants. Raises `ToolgenError` at the `first` start if a tenant cannot be served, or if it is
+    publicly reachable and nobody could authenticate to it."""
+
+    def made(gateway: Gateway) -> App:
+        check_reach(gateway, host)
+        return _app(gateway, host, Front.of(gateway.settings), open_metrics=False)
+
+    return TenantsSite(settings, made, hosts=_hosts(host), above=above, first=first)
+
+
 def serve_worker(
-    gateway: Facade,
+    site: Site,
     listener: socket.socket,
     *,
-    host: str,
     front: Front,
     pulse: Pulse,
     lifeline: int,
@@ -141,7 +179,7 @@ def serve_worker(
     `lifeline` is the end of a pipe of the supervisor: when it closes, this process stops as on SIGTERM, so that no worker remains on the
     port.
     """
-    app, certificate = _app(gateway, host, front), _certificate_of(front)
+    certificate = _certificate_of(front)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -159,7 +197,7 @@ def serve_worker(
             pulse.ready()
             beat()
 
-        await _serve(gateway, listener, app, front, certificate, begun)
+        await _serve(site, listener, front, certificate, begun)
 
     _run(main())
 
@@ -173,15 +211,20 @@ def check_reach(gateway: Facade, host: str) -> None:
         )
 
 
-def _app(gateway: Facade, host: str, front: Front) -> App:
-    hosts = LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else ANY_HOST
+def _hosts(host: str) -> frozenset[str]:
+    """Return the permitted names in the Host header."""
+    return LOOPBACK_HOSTS | {host.lower()} if is_loopback(host) else ANY_HOST
+
+
+def _app(gateway: Facade, host: str, front: Front, *, open_metrics: bool = True) -> App:
     app = App(
         gateway,
-        hosts=hosts,
+        hosts=_hosts(host),
         certificates=front.certificates,
         proxies=front.proxies,
         url=front.url,
         cross_origin=CrossOrigin(origins=frozenset(origin.encode("ascii") for origin in front.origins)),
+        open_metrics=open_metrics,
     )
     if isinstance(gateway, Gateway):
         console = gateway.settings.console
@@ -196,18 +239,19 @@ def serve_stdio(gateway: Facade, principal: Principal) -> None:
 
 
 async def _serve(
-    gateway: Facade,
+    site: Site,
     listener: socket.socket,
-    app: App,
     front: Front,
     certificate: ServerCertificate | None,
     ready: Callable[[Stop], None],
 ) -> None:
-    server = HttpServer(app, Connections(proxies=front.proxies, most=_most_connections()))
+    server = HttpServer(site.handlers, Connections(proxies=front.proxies, most=_most_connections()))
     loop, stop = asyncio.get_running_loop(), Stop()
     try:
-        async with gateway:
-            with _reloading(gateway, certificate):
+        async with site:
+            if certificate is not None:
+                site.show_certificate(certificate.end)
+            with _reloading(site.reload, certificate):
                 spare_the_collector()
                 stop.listen()
                 try:
@@ -216,14 +260,14 @@ async def _serve(
                     )
                     ready(stop)
                     await stop.first
-                    cut_off = gateway.operations.leave()
-                    left_s = await _grace(gateway, stop, _grace_of(front, listener))
-                    app.end_streams()
+                    cut_off = site.leave()
+                    left_s = await _grace(site.drain_s, stop, _grace_of(front, listener))
+                    site.end_streams()
                     accepting.close()
                     if not await stop.unless_told_again(server.drain(left_s, cut_off)):
                         await server.break_off(cut_off)
                 finally:
-                    await app.close()
+                    await site.close()
     finally:
         stop.close()
     _logger.info("stopped: %s", stop.said())
@@ -248,10 +292,9 @@ def _grace_of(front: Front, listener: socket.socket) -> float:
     return 0.0 if is_loopback(str(listener.getsockname()[0])) else GRACE_S
 
 
-async def _grace(gateway: Facade, stop: Stop, grace_s: float) -> float:
+async def _grace(drain_s: float, stop: Stop, grace_s: float) -> float:
     """Accept calls until load balancers have noticed that the gateway is not ready; not after SIGINT, because a person waits. Returns the
     rest of the time to drain."""
-    drain_s = gateway.operations.drain_s
     if stop.said() != signal.SIGTERM.name or not grace_s:
         return drain_s
     grace_s = min(grace_s, drain_s)
@@ -282,7 +325,7 @@ async def _serve_stdio(gateway: Facade, principal: Principal) -> None:
         hear_signal(loop, number, lambda: task and task.cancel())
     with _private_streams() as (source, sink), contextlib.suppress(asyncio.CancelledError):
         async with gateway:
-            with _reloading(gateway):
+            with _reloading(partial(gateway.operations.reload, complete=False)):
                 await serve_streams(gateway, principal, source, sink)
 
 
@@ -297,18 +340,17 @@ def spare_the_collector() -> None:
 
 
 @contextlib.contextmanager
-def _reloading(gateway: Facade, certificate: ServerCertificate | None = None) -> Iterator[None]:
+def _reloading(reload: Callable[[], Awaitable[object]], certificate: ServerCertificate | None = None) -> Iterator[None]:
     """SIGHUP reads the policy and the certificate again, as daemons do; a change of their files is noticed without one."""
-    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[bool]]()
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[object]]()
     watching = None
     if certificate is not None:
-        gateway.operations.metrics.certificate_end = certificate.end
         watching = loop.create_task(certificate.watch())
 
     def begin() -> None:
         if certificate is not None:
             certificate.refresh()
-        task = loop.create_task(gateway.operations.reload(complete=False))
+        task = asyncio.ensure_future(reload())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 from toolgen.core.errors import place_of
+from toolgen.core.tenant import current_tenant
 
 __all__ = ["LEVELS", "Logs", "configure", "form_of"]
 
@@ -40,7 +41,9 @@ def configure(logs: Logs) -> None:
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return " ".join((_time(record), record.levelname.lower().ljust(7), _message(record)))
+        tenant = current_tenant()
+        place = (f"[{tenant}]",) if tenant else ()
+        return " ".join((_time(record), record.levelname.lower().ljust(7), *place, _message(record)))
 
 
 class _JsonFormatter(logging.Formatter):
@@ -51,6 +54,8 @@ class _JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": _message(record),
         }
+        if tenant := current_tenant():
+            said["tenant"] = tenant
         return json.dumps(said)
 
 

@@ -11,10 +11,12 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
 
 import msgspec
 
-from toolgen.config.settings import Settings
+from toolgen.config.settings import ListenerSettings, Settings
+from toolgen.core.background import each
 from toolgen.core.clock import SystemClock
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.server.event_loop import new_loop
@@ -24,6 +26,7 @@ from toolgen.frontends.server.sockets import bind_shared, reopen, url_of
 from toolgen.frontends.server.tls import ServerCertificate
 from toolgen.frontends.server.worker import READY, Orders
 from toolgen.gateway.calls.executors import make_command_server
+from toolgen.gateway.state.shared_state import WorkerSockets
 from toolgen.state.shared_counts import CountServer
 
 __all__ = ["MAX_WORKERS", "check_workers", "serve_workers"]
@@ -55,16 +58,17 @@ def check_workers(count: int) -> None:
 
 
 def serve_workers(
-    settings: Settings,
+    settings: Settings | ListenerSettings,
     *,
     host: str,
     port: int,
     count: int,
+    projects: Mapping[str, Settings] | None = None,
     logs: Logs = ("json", "info"),
     silent_s: float = SILENT_S,
 ) -> bool:
-    """Serve a project in `count` processes until SIGINT or SIGTERM, which each handles like a single one; returns True if all ended
-    cleanly.
+    """Serve a project, or the `projects` of several tenants by their names, in `count` processes until SIGINT or SIGTERM, which each
+    handles like a single one; returns True if all ended cleanly.
 
     A dead worker is replaced, after growing pauses for repeated deaths; one whose event loop has not run for `silent_s` is killed first.
     SIGHUP goes to all. Raises `ConfigError` if the address cannot be used, or if a worker does not start at first.
@@ -74,24 +78,56 @@ def serve_workers(
     listeners = bind_shared(host, port, count)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(_Workers(settings, host, listeners, logs, silent_s).run())
+            above = {name: _Above(one) for name, one in _projects_of(settings, projects).items()}
+            return runner.run(_Workers(settings, above, host, listeners, logs, silent_s).run())
     finally:
         for listener in listeners:
             listener.close()
+
+
+def _projects_of(
+    settings: Settings | ListenerSettings, projects: Mapping[str, Settings] | None
+) -> Mapping[str, Settings]:
+    return {"": settings} if isinstance(settings, Settings) else projects or {}
+
+
+class _Above:
+    """Servers for all workers of one project: of the commands of MCP servers, and of counts unless those are in Redis."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._commands = make_command_server(settings.sources)
+        self._counts = CountServer(SystemClock()) if settings.state is None else None
+
+    async def connect(self, given: contextlib.ExitStack) -> WorkerSockets:
+        """Return the sockets for one more worker, which are open in this process until `given` is closed."""
+        commands = given.enter_context(await self._commands.connect()).fileno()
+        if self._counts is None:
+            return WorkerSockets(commands=commands)
+        return WorkerSockets(commands=commands, counts=given.enter_context(await self._counts.connect()).fileno())
+
+    async def close(self) -> None:
+        await self._commands.close()
+        if self._counts is not None:
+            await self._counts.close()
 
 
 class _Workers:
     """Worker processes, by the number of their socket."""
 
     def __init__(
-        self, settings: Settings, host: str, listeners: list[socket.socket], logs: Logs, silent_s: float
+        self,
+        settings: Settings | ListenerSettings,
+        above: Mapping[str, _Above],
+        host: str,
+        listeners: list[socket.socket],
+        logs: Logs,
+        silent_s: float,
     ) -> None:
         self._logs = logs
         self._silent_s = silent_s
         self._config = settings.path
         self._tls = settings.tls is not None
-        self._commands = make_command_server(settings.sources)
-        self._counts = CountServer(SystemClock()) if settings.state is None else None
+        self._above = above
         self._host = host
         self._listeners = listeners
         self._family, self._address = listeners[0].family, listeners[0].getsockname()
@@ -114,9 +150,7 @@ class _Workers:
             await asyncio.wait(tasks)
             killer.cancel()
         finally:
-            await self._commands.close()
-            if self._counts is not None:
-                await self._counts.close()
+            await each(*(one.close for one in self._above.values()))
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
         for task in tasks:
@@ -183,18 +217,15 @@ class _Workers:
         """Run a worker process until it ends; return its exit code."""
         listener = self._listeners[index]
         with contextlib.ExitStack() as given:
-            commands = given.enter_context(await self._commands.connect()).fileno()
-            counts = None
-            if self._counts is not None:
-                counts = given.enter_context(await self._counts.connect()).fileno()
+            above = {name: await one.connect(given) for name, one in self._above.items()}
             if self._stopping.is_set():
                 return 0
             orders = Orders(
                 config=str(self._config),
                 listener=listener.fileno(),
                 host=self._host,
-                commands=commands,
-                counts=counts,
+                above=above,
+                first=not self._up.is_set(),
                 logs=self._logs,
             )
             process = await asyncio.create_subprocess_exec(
@@ -205,7 +236,7 @@ class _Workers:
                 msgspec.json.encode(orders).decode(),
                 stdin=PIPE,
                 stdout=PIPE,
-                pass_fds=(listener.fileno(), commands, *(() if counts is None else (counts,))),
+                pass_fds=(listener.fileno(), *(fd for one in above.values() for fd in _descriptors(one))),
                 start_new_session=True,  # Ctrl-C of a terminal reaches it once, through this process
             )
         self._running[index] = process
@@ -254,6 +285,10 @@ class _Workers:
         if not self._up.is_set() and not self._stopping.is_set() and len(self._ready) == len(self._listeners):
             self._up.set()
             _say(f"toolgen is listening on {url_of(self._listeners[0], tls=self._tls)}")
+
+
+def _descriptors(sockets: WorkerSockets) -> tuple[int, ...]:
+    return (sockets.commands, *(() if sockets.counts is None else (sockets.counts,)))
 
 
 async def _hear(beats: asyncio.StreamReader, heard: asyncio.Event) -> None:

@@ -10,12 +10,14 @@ import sys
 import click
 import msgspec
 
+from toolgen.config.settings import load_tenants
 from toolgen.core.core_dumps import forbid_core_dumps
 from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import ToolgenError
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.frontends.server.http import Front, Pulse, serve_worker
+from toolgen.frontends.server.http import Front, Pulse, gateway_site, serve_worker, tenants_site
 from toolgen.frontends.server.logs import Logs, configure
+from toolgen.frontends.server.site import Site
 from toolgen.gateway.state.shared_state import WorkerSockets
 
 __all__ = ["BEAT", "READY", "Orders", "main"]
@@ -27,13 +29,13 @@ BEAT = b"."
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a worker process, given as JSON in its one argument: the project, the listening socket (a descriptor), the host name, and
-    the sockets (descriptors) to the commands of MCP servers and to the counters shared by all workers (None: in Redis)."""
+    the sockets to the supervisor of each tenant, "" for a project without tenants. `first` is False for a worker that replaces another."""
 
     config: str
     listener: int
     host: str
-    commands: int
-    counts: int | None
+    above: dict[str, WorkerSockets]
+    first: bool = True
     logs: Logs = ("json", "info")
 
 
@@ -62,20 +64,27 @@ def main() -> None:
     os.close(nothing)
     os.set_inheritable(lifeline, False)
     try:
-        above = WorkerSockets(commands=orders.commands, counts=orders.counts)
-        gateway = Gateway.load(orders.config, above=above, serving=True)
+        site, front = _site(orders)
         with socket.socket(fileno=orders.listener) as listener:
             serve_worker(
-                gateway,
+                site,
                 listener,
-                host=orders.host,
-                front=Front.of(gateway.settings),
+                front=front,
                 pulse=Pulse(ready=ready, beat=beat),
                 lifeline=lifeline,
             )
     except ToolgenError as error:
         click.echo(f"toolgen: {error}", err=True)
         sys.exit(1)
+
+
+def _site(orders: Orders) -> tuple[Site, Front]:
+    tenants = load_tenants(orders.config)
+    if tenants is not None:
+        return tenants_site(tenants, orders.host, above=orders.above, first=orders.first), Front.of(tenants)
+    gateway = Gateway.load(orders.config, above=orders.above.get(""), serving=True)
+    front = Front.of(gateway.settings)
+    return gateway_site(gateway, orders.host, front), front
 
 
 if __name__ == "__main__":

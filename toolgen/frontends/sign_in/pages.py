@@ -67,7 +67,7 @@ class ConsentPages:
     async def callback(self, request: Request) -> Response:
         """Accept the answer of the identity provider, once, from the browser that was sent there; then ask the person for consent."""
         query = dict(_pairs(request))
-        held = cookies(request).get(self._cookie.name, "")
+        held = cookies(request).get(self._cookie.sent_name, "")
         attempt = await self._server.authorization.returned(held, query.get("state", ""))
         if attempt is None:
             return await self._refused(request, "this sign-in was not begun in this browser, or took too long")
@@ -98,7 +98,7 @@ class ConsentPages:
         """Accept the person's answer to the question for consent."""
         check_origin(request)
         form = await form_of(request)
-        held = cookies(request).get(self._cookie.name, "")
+        held = cookies(request).get(self._cookie.sent_name, "")
         question = await self._server.authorization.take(held, form.get("form_token", ""))
         if question is None:
             return await self._refused(request, "this form is not of your browser, or is too old")

@@ -114,12 +114,13 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     state_losses: int = 0
 
 
-def rendered(metrics: Metrics, state: Snapshot, *, worker: str, detail: Collection[str] = ()) -> bytes:
-    """Return metrics in Prometheus's text format. `worker` identifies the process within a gateway. The log names functions that hang.
+def rendered(metrics: Metrics, state: Snapshot, *, labels: Mapping[str, str], detail: Collection[str] = ()) -> bytes:
+    """Return metrics in Prometheus's text format, each with `labels`: the process within a gateway, and the tenant if there are several.
+    The log names functions that hang.
 
     With some of `DETAILS`, their series with names follow.
     """
-    lines = [line for family in families_of(metrics, state, detail) for line in family.lines({"worker": worker})]
+    lines = [line for family in families_of(metrics, state, detail) for line in family.lines(labels)]
     return ("\n".join(lines) + "\n").encode("utf-8")
 
 

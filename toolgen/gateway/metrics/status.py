@@ -47,7 +47,8 @@ class Functions(Protocol):
 
 class Status:
     """Status of a process. `troubles` are possible faults of state shared by gateways, `functions` runs functions, `cut_off`
-    ends the running calls, and `waiting` counts approvals. `workers` exchanges the counters of several workers."""
+    ends the running calls, and `waiting` counts approvals. `workers` exchanges the counters of several workers. `tenant` names the
+    gateway beside others of the process."""
 
     def __init__(  # noqa: PLR0913 - all that a process is made of
         self,
@@ -69,6 +70,7 @@ class Status:
         drain_s: float,
         spans: Spans | None,
         records: ProjectRecords,
+        tenant: str,
     ) -> None:
         self._events, self._shared, self._current = events, shared, current
         self._catalog, self._monitoring = catalog, monitoring
@@ -85,6 +87,7 @@ class Status:
         self.metrics = metrics
         self.spans = spans
         self.records = records
+        self.tenant = tenant
         self.reloader = reloader
         self._watching: asyncio.Task[None] | None = None
 
@@ -170,7 +173,8 @@ class Status:
         return merged(own, self._workers.others(self._log.stream))
 
     async def _own(self, detail: Collection[str]) -> bytes:
-        return rendered(self.metrics, await self._snapshot(), worker=self._log.stream, detail=detail)
+        labels = {"worker": self._log.stream, **({"tenant": self.tenant} if self.tenant else {})}
+        return rendered(self.metrics, await self._snapshot(), labels=labels, detail=detail)
 
     async def families(self) -> Sequence[Family]:
         """Return the metrics of this process, without names."""

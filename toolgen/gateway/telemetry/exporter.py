@@ -16,6 +16,7 @@ from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequ
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.background import Background
 from toolgen.core.errors import ConfigError, SecretError
+from toolgen.core.tenant import current_tenant
 from toolgen.gateway.metrics.prometheus import TelemetryCounts
 from toolgen.gateway.metrics.prometheus_format import Family
 from toolgen.gateway.telemetry.spans import EndedSpan, SpanQueue
@@ -47,7 +48,7 @@ class _Encodes(Protocol):
 
 
 class Telemetry:
-    """Exporter of one worker."""
+    """Exporter of one worker. `tenant` names its gateway beside others of the process, whose log lines it does not send."""
 
     def __init__(
         self,
@@ -56,13 +57,14 @@ class Telemetry:
         encoder: Callable[[], _Encodes],
         permit: Permit,
         background: Background,
+        tenant: str = "",
     ) -> None:
         self._settings, self._made = settings, encoder
         self._families: Families = _no_families
         self._background = background
         self.spans = SpanQueue()
         self.counts = TelemetryCounts()
-        self._lines = _LineQueue()
+        self._lines = _LineQueue(tenant)
         self._secrets = SecretResolver(permit=permit)
         # The collector's address comes only from toolgen.yaml.
         self._via = Via(permit=permit, destination=Destination(host="", port=0, service="keys"), total_s=_TOTAL_S)
@@ -158,13 +160,16 @@ class Telemetry:
 class _LineQueue(logging.Handler):
     """Queue of log lines; above a maximum number the oldest are dropped and counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, tenant: str) -> None:
         super().__init__()
+        self._tenant = tenant
         self._lines: deque[logging.LogRecord] = deque()
         self.dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Add a line."""
+        """Add a line, unless it is of another tenant."""
+        if current_tenant() != self._tenant:
+            return
         if len(self._lines) >= _MAX_LINES:
             self._lines.popleft()
             self.dropped += 1
@@ -192,6 +197,7 @@ def load_telemetry(
     worker: Callable[[], str],
     permit: Permit,
     background: Background,
+    tenant: str = "",
 ) -> Telemetry:
     """Return the exporter of this worker. Raises `ConfigError` if the extra is not installed."""
     try:
@@ -199,4 +205,10 @@ def load_telemetry(
     except ImportError as error:
         raise ConfigError("telemetry: needs OTLP's messages", suggestion="install toolgen[otlp]") from error
     began = time.time()
-    return Telemetry(settings, encoder=lambda: OtlpEncoder(worker(), began), permit=permit, background=background)
+    return Telemetry(
+        settings,
+        encoder=lambda: OtlpEncoder(worker(), began, tenant),
+        permit=permit,
+        background=background,
+        tenant=tenant,
+    )

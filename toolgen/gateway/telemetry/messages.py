@@ -28,15 +28,16 @@ _NS = 1_000_000_000
 
 
 class OtlpEncoder:
-    """Encoder of the data of one worker; `worker` is the name of its stream in the audit log."""
+    """Encoder of the data of one worker; `worker` is the name of its stream in the audit log, `tenant` that of its tenant, or ""."""
 
-    def __init__(self, worker: str, began_s: float) -> None:
+    def __init__(self, worker: str, began_s: float, tenant: str = "") -> None:
         own = version("toolgen")
         attributes: dict[str, str | int] = {
             "service.name": "toolgen",
             "service.version": own,
             "service.instance.id": worker,
             "process.pid": os.getpid(),
+            **({"toolgen.tenant": tenant} if tenant else {}),
         }
         self._resource = Resource(attributes=_attributes(attributes.items()))
         self._scope = InstrumentationScope(name="toolgen", version=own)

@@ -25,6 +25,8 @@ from toolgen.audit.files import closed_segments, pack
 from toolgen.audit.index import index as index_module
 from toolgen.audit.index.database import IndexDatabase, SqliteDatabase
 from toolgen.audit.index.index import RecordIndex
+from toolgen.audit.index.indexer import Filled, begin_stream
+from toolgen.audit.index.log_lines import begins
 from toolgen.audit.index.postgres import PostgresDatabase
 from toolgen.audit.index.row import RecordFilter, micros
 from toolgen.audit.log import AuditLog
@@ -519,6 +521,20 @@ def test_another_log_in_the_same_place_takes_the_place_of_the_first(tmp_path: Pa
             assert index.count() == (2 * calls, calls)
         for file in log.iterdir():
             file.unlink()
+
+
+async def test_a_stream_of_another_log_that_has_just_begun_is_left_to_that_log(tmp_path: Path) -> None:
+    for number, machine in enumerate("ab"):
+        await record(tmp_path / machine, call(number, principal=machine))
+    with postgres_database("") as url:
+        beginning = begins(tmp_path / "a", "gateway-1")
+        assert beginning is not None
+        database = postgres_at(url)
+        begin_stream(database, tmp_path / "a", "gateway-1", beginning)
+        with RecordIndex(postgres_at(url), tmp_path / "b") as other, RecordIndex(database, tmp_path / "a") as index:
+            assert (other.fill(), index.fill()) == (Filled(entries=2), Filled(entries=2))
+            assert other.check() == index.check() == []
+            assert {row["principal"] for row in rows(index)} == {"a", "b"}
 
 
 async def test_gateways_of_several_machines_share_one_index(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from toolgen.audit.index.database import IndexDatabase
 from toolgen.audit.index.log_lines import Beginning, LinePosition, begins, lines_behind
 from toolgen.audit.index.row import STREAM_BITS, EntryRow, call_rows, content_of, row_of
 
-__all__ = ["Filled", "IndexedStream", "bodies", "fill", "forget_log", "known_stream"]
+__all__ = ["Filled", "IndexedStream", "begin_stream", "bodies", "fill", "forget_log", "known_stream"]
 
 
 _BATCH = 4000
@@ -69,7 +69,7 @@ def fill(database: IndexDatabase, directory: Path, progress: Callable[[int], Non
             filled.faults.append(f"{name}: {error}")
             continue
         if beginning is not None:
-            stream = known_stream(database, name, beginning) or _begun(database, directory, name, beginning)
+            stream = known_stream(database, name, beginning) or begin_stream(database, directory, name, beginning)
             _forget(database, stream.id, beginning.seq)
             streams.append(stream)
     if not database.shared and not filled.faults:
@@ -101,14 +101,16 @@ def known_stream(database: IndexDatabase, name: str, beginning: Beginning) -> In
         )
         if any(bytes(row[0]) == beginning.hash for row in first):
             return stream
-        if stream.seq == beginning.seq - 1 and stream.hash == beginning.prev:
+        # The first entry of every log has an empty `prev`: its stream is only found by the hash of that entry, its origin.
+        if stream.hash and stream.seq == beginning.seq - 1 and stream.hash == beginning.prev:
             return stream
     for stream in _streams(database, "origin = ?", beginning.hash):
         return stream
     return None
 
 
-def _begun(database: IndexDatabase, directory: Path, name: str, beginning: Beginning) -> IndexedStream:
+def begin_stream(database: IndexDatabase, directory: Path, name: str, beginning: Beginning) -> IndexedStream:
+    """Add a stream without entries, unless another process has added the one with this first entry."""
     with database.transaction():
         found = _streams(database, "origin = ?", beginning.hash)
         if not found:

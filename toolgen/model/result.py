@@ -16,6 +16,7 @@ from toolgen.model.excerpt import MAX_MESSAGE_LENGTH, bounded
 from toolgen.model.schema import Json
 
 __all__ = [
+    "PIN_RULE",
     "SUCCESS_FLAGS",
     "UNTRIED",
     "Cancelled",
@@ -38,6 +39,8 @@ __all__ = [
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 SUCCESS_FLAGS = frozenset({"success", "succeeded", "successful", "ok"})
 """Common names in payloads of the Boolean for success."""
+PIN_RULE = "pin"
+"""Rule of the refusal of what is not as it was pinned."""
 
 
 class Shape(StrEnum):

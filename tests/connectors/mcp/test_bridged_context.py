@@ -161,7 +161,8 @@ async def test_what_changed_since_it_was_pinned_is_refused_and_build_says_so(
     async with opened(project) as (gateway, bot):
         context = gateway.context
         found: Any = await (context.get(read, {"to": "x"}, bot) if place == "prompts" else context.read(read, bot))
-        assert (found.code, found.rule) in {("forbidden", "pin"), ("not_found", "")}
+        assert (found.code, found.rule) == ("forbidden", "pin")
+        assert "changed since somebody accepted it" in found.message
         assert calls(project.parent) == []
     assert build(project, "--check") == 0  # which asks nobody
     assert build(project) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -24,6 +25,7 @@ _RESERVED: Final = re.compile(
 )
 
 
+_MEDIA_TYPE: Final = re.compile(r"[!-.0-:<-~]{1,100}/[!-.0-:<-~]{1,100}(?:;[ -~]{0,200})?\Z")
 _Check = Callable[[Json], bool]
 
 
@@ -43,11 +45,25 @@ def is_size(value: Json) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_base64(value: Json) -> bool:
+    try:
+        return isinstance(value, str) and bool(a2b_base64(value, strict_mode=True) or not value)
+    except ValueError:
+        return False
+
+
+def _is_media_type(value: Json) -> bool:
+    """A type and a subtype, and parameters without hidden characters."""
+    return isinstance(value, str) and _MEDIA_TYPE.match(value) is not None
+
+
 def _is_resource(value: Json) -> bool:
     """A resource's contents: text or bytes, and where they are from."""
     if not isinstance(value, Mapping) or not isinstance(value.get("uri"), str):
         return False
-    return isinstance(value.get("text"), str) != isinstance(value.get("blob"), str)
+    if "mimeType" in value and value["mimeType"] is not None and not _is_media_type(value["mimeType"]):
+        return False
+    return isinstance(value.get("text"), str) != ("blob" in value and _is_base64(value["blob"]))
 
 
 _EVERY: Final[Mapping[str, _Check]] = {"annotations": _is_object, "_meta": _is_object}
@@ -55,8 +71,8 @@ _EVERY: Final[Mapping[str, _Check]] = {"annotations": _is_object, "_meta": _is_o
 
 _NEEDED: Final[Mapping[str, Mapping[str, _Check]]] = {
     "text": {"text": _is_text},
-    "image": {"data": _is_text, "mimeType": _is_text},
-    "audio": {"data": _is_text, "mimeType": _is_text},
+    "image": {"data": _is_base64, "mimeType": _is_media_type},
+    "audio": {"data": _is_base64, "mimeType": _is_media_type},
     "resource": {"resource": _is_resource},
     "resource_link": {"uri": _is_text, "name": _is_text},
 }
@@ -133,14 +149,14 @@ def _content(one: Json) -> Json:
         return {"uri": one["uri"], "media_type": named if isinstance(named, str) else "text/plain", "text": text}
     file: JsonObject = {
         "base64": one["blob"],
-        "media_type": named if isinstance(named, str) else "application/octet-stream",
+        "media_type": named.partition(";")[0] if isinstance(named, str) else "application/octet-stream",
     }
     body = file_bytes(file)
     if body is None:
         return None
     if (decoded := text_in(body)) is None:
         return file
-    return {"uri": one["uri"], "media_type": file["media_type"], "text": visible(decoded)}
+    return {"uri": one["uri"], "media_type": named or file["media_type"], "text": visible(decoded)}
 
 
 def content_block(block: Json) -> JsonObject:

@@ -31,7 +31,7 @@ from toolgen.model.caller_requests import RequestKind
 from toolgen.model.excerpt import bounded
 from toolgen.model.mcp import APP_PART, ServerTools
 from toolgen.model.prompt_injection import visible
-from toolgen.model.result import Error, Failed, Refused, Success
+from toolgen.model.result import PIN_RULE, Error, Failed, Refused, Success
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import McpBinding, McpContextBinding, McpResourceBinding, absent
 
@@ -334,7 +334,7 @@ def _not_passed_on(reason: str) -> Refused:
             code="forbidden",
             message=f"{reason}; it was not passed on",
             suggestion="tell the operator of the gateway: `toolgen build` shows what is different, `--update-pins` accepts it",
-            rule="pin",
+            rule=PIN_RULE,
         )
     )
 
@@ -364,6 +364,6 @@ def _refused(reason: str) -> Refused:
             code="forbidden",
             message=f"{reason}; nothing was sent",
             suggestion="tell the operator of the gateway: `toolgen build` shows what is different, `--update-pins` accepts it",
-            rule="pin",
+            rule=PIN_RULE,
         )
     )

@@ -28,7 +28,7 @@ from toolgen.connectors.http.response import MAX_ANSWER_SIZE, HttpResponse, resu
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.http.streamed import EVENT_ENDING, MAX_EVENT_ENDING_LENGTH, events
 from toolgen.connectors.mcp.challenge import with_challenge
-from toolgen.connectors.mcp.messages import STATELESS, Agreed, addressed, tell_log, tell_progress
+from toolgen.connectors.mcp.messages import STATELESS, Agreed, addressed, claimed, tell_log, tell_progress
 from toolgen.connectors.mcp.notices import done_page
 from toolgen.connectors.mcp.stream_requests import RequestAnswers, SessionStream, SessionStreams
 from toolgen.connectors.secrets import SecretResolver
@@ -131,7 +131,8 @@ class EventReader:
             "method" in message and "id" in message and self._cursor is not None and self._cursor.on_request is not None
         ):
             self._cursor.on_request(message, self._scrubber)
-        return "method" not in message
+        numbers = () if "method" in message else claimed(message)
+        return "method" not in message and (not numbers or self._number in numbers)
 
 
 _EVENTS = "text/event-stream"

@@ -25,7 +25,7 @@ from toolgen.model.apps import APP_TYPE
 from toolgen.model.binding_properties import BindingProperties
 from toolgen.model.call import Call, Principal
 from toolgen.model.context import MAX_ARGUMENT_LENGTH, PROMPT, RESOURCE, Prompt, PromptArgument, Resource
-from toolgen.model.result import Error, Refused, Success, file_bytes, file_data
+from toolgen.model.result import PIN_RULE, Error, Refused, Success, file_bytes, file_data
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.unavailable import fault_error
@@ -48,7 +48,8 @@ _MAX_VALUES = 100
 COMPLETED = "completion"
 """Rule that allows completions for an argument: the policy shows the prompt or template to the caller."""
 _HIDING = frozenset({"unknown_tool", "forbidden"})
-"""Codes of refusals that are replaced by "there is no such resource"."""
+"""Codes of refusals that are replaced by "there is no such resource". A resource that the policy allows and that is not as it was pinned is
+no secret: its reader is told."""
 
 
 class PromptMessages(Struct, frozen=True, kw_only=True):
@@ -214,7 +215,8 @@ class ContextCalls:
         result = await self._run(compiled_policy.read_context, call, call_context)
         if not isinstance(result, Success):
             error = result if isinstance(result, Error) else result.error
-            return NO_RESOURCE if isinstance(result, Refused) and error.code in _HIDING else error
+            pinned = error.rule == PIN_RULE and call_context.verdict == "allow"
+            return NO_RESOURCE if isinstance(result, Refused) and error.code in _HIDING and not pinned else error
         resource = compiled_policy.context.resource_of(uri)
         found = _contents(result.data, uri, "" if resource is None else resource.media_type)
         if resource is None or resource.app is None or isinstance(found, Error):

@@ -344,7 +344,8 @@ class Conversation:
                 or method != "tools/call"
             ):
                 raise
-            await asyncio.wait({asking}, timeout=min(_PARTING_S, time.left))
+            told = self._wire.hears_cancellation(agreed)  # otherwise it hears of it once the connection ends
+            await asyncio.wait({asking}, timeout=min(_PARTING_S, time.left) if told else 0)
             if asking.done():
                 return result_of(asking.result(), call, method)
             return _unanswered(
@@ -379,6 +380,8 @@ class Conversation:
 
     def _call_off(self, number: int, agreed: Agreed, call: Call) -> None:
         """Tells the server that nobody waits for an answer, without waiting for that."""
+        if not self._wire.hears_cancellation(agreed):
+            return
         telling = asyncio.create_task(self._wire.tell(cancel_notification(number), agreed, call))
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)

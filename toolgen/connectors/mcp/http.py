@@ -285,6 +285,10 @@ class HttpWire:
         """A notification, to which there is no answer: what became of it shows with the next request."""
         await self._http.execute(self._over_http(message, agreed, call))
 
+    def hears_cancellation(self, agreed: Agreed) -> bool:
+        """Return False for 2026-07-28: a notification would not say whose request it means (basic/patterns/cancellation)."""
+        return agreed.version != STATELESS
+
     def stale(self) -> bool:
         """A server that is asked over HTTP has no way to say so unasked."""
         return False

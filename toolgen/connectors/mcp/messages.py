@@ -23,6 +23,7 @@ from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Effect
 
 __all__ = [
+    "CANCELLED",
     "PAGES",
     "STATEFUL",
     "STATELESS",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 STATELESS: Final = "2026-07-28"
+CANCELLED: Final = "notifications/cancelled"
 STATEFUL: Final = "2025-11-25"  # offered; a server may answer with an older one
 _KNOWN = frozenset({STATEFUL, "2025-06-18", "2025-03-26", "2024-11-05"})
 _WHO: Final[JsonObject] = {"name": "toolgen", "version": "1"}
@@ -109,6 +111,9 @@ class Wire(Protocol):
 
     async def tell(self, message: JsonObject, agreed: Agreed, call: Call) -> None: ...
 
+    def hears_cancellation(self, agreed: Agreed) -> bool:
+        """Return True if a notification cancels a request; otherwise the end of its connection does."""
+
     def preview(self, message: JsonObject, call: Call) -> JsonObject:
         """Return what `ask` would send, with secrets masked."""
 
@@ -125,7 +130,7 @@ def request(method: str, params: JsonObject, number: int) -> JsonObject:
 
 def cancel_notification(number: int) -> JsonObject:
     """Says that nobody waits for a request any more."""
-    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
+    return {"jsonrpc": "2.0", "method": CANCELLED, "params": {"requestId": number}}
 
 
 def initialize(number: int, capabilities: JsonObject) -> JsonObject:

@@ -95,6 +95,10 @@ class StdioWire:
             async with asyncio.timeout(self._timeouts.total_s):
                 await self._command.tell(message)
 
+    def hears_cancellation(self, agreed: Agreed) -> bool:
+        """Always."""
+        return True
+
     def stale(self) -> bool:
         """Return True if the server has announced a changed tool list since the last call."""
         return self._command.stale()

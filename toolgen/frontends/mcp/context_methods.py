@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.frontends.mcp.bridged_reads import BridgedRead, BridgedReads
 from toolgen.frontends.mcp.client_channel import PendingReplies, StatefulChannel, StatelessChannel, capabilities_of
@@ -104,6 +105,11 @@ class ContextMethods:
                 named = {"prompt": params.get("name")}
             case "resources/read":
                 named = {"resource": params.get("uri")}
+            case "completion/complete" if isinstance(reference := params.get("ref"), dict):
+                told = META_PROGRESS in meta or self._level(meta, caller) is not None
+                return told and self._context.reports_progress(
+                    prompt=reference.get("name"), resource=reference.get("uri")
+                )
             case _:
                 return False
         if META_PROGRESS in meta or self._level(meta, caller) is not None:
@@ -135,7 +141,7 @@ class ContextMethods:
             case "prompts/get":
                 return await self.get(params, meta, style, caller)
             case _:
-                return await self.complete(params, caller)
+                return await self.complete(params, meta, style, caller)
 
     @staticmethod
     def _shows_apps(meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller) -> bool:
@@ -257,8 +263,13 @@ class ContextMethods:
         state = self._states.close(caller.principal, about, arguments, answers=answers)
         return {"resultType": "input_required", "inputRequests": dict(line.wanted), "requestState": state}
 
-    async def complete(self, params: Mapping[str, Any], caller: Caller) -> dict[str, object] | RpcFault:
-        """completion/complete."""
+    async def complete(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any], style: ProtocolStyle, caller: Caller
+    ) -> dict[str, object] | RpcFault:
+        """completion/complete. Its caller is asked nothing."""
+        token = meta.get(META_PROGRESS)
+        if isinstance(token, bool) or not isinstance(token, int | str | None):
+            return _wrong(f"params._meta.{META_PROGRESS} must be a string or an integer")
         reference, argument = params.get("ref"), params.get("argument")
         context = params.get("context")
         others = context.get("arguments", {}) if isinstance(context, dict) else {}
@@ -276,6 +287,9 @@ class ContextMethods:
                 return _wrong("params.argument must have a name and a value")
         if not isinstance(others, dict) or not all(isinstance(one, str) for one in others.values()):
             return _wrong("params.context.arguments must be an object of strings")
+        asked = _Round("", {}, params, meta, server_asks=False)
+        line = self._line(asked, _Answers({}, None), style, caller)
+        caller.caller_connection.line = replace(line, capabilities=frozenset())
         found = await self._context.complete(about, argument_name, value, others, _reader(caller))
         if isinstance(found, Error):
             known = found.code in {"validation", NO_PROMPT.code}

@@ -184,27 +184,31 @@ async def test_what_never_comes_ends_in_time(built: Path) -> None:
 
 
 @pytest.mark.parametrize("style", ["stdio"])
-@pytest.mark.parametrize(
-    ("data", "media_type"),
-    [("%%%", "image/png"), ("aGk", "image/png"), ("aGk=", "image"), ("aGk=", 7), ("aGk=", "a/b\r\nc: d")],
-)
-async def test_content_that_cannot_be_decoded_is_not_passed_on(built: Path, data: str, media_type: str) -> None:
-    image = {"type": "image", "data": data, "mimeType": media_type}
-    content = {"uri": "far://notes", "blob": data, "mimeType": media_type}
-    items: dict[str, list[Any]] = {
-        "tools/call": [image, {"type": "resource", "resource": content}],
-        "prompts/get": [{"role": "user", "content": image}],
-        "resources/read": [content],
-    }
-    tell(built.parent / "far", **{method: {"member": found} for method, found in items.items()})
+async def test_content_that_cannot_be_decoded_is_not_passed_on(built: Path) -> None:
+    """What a tool sends is replaced by a text, as is a part of a prompt; the content of a resource is an error."""
     async with Gateway.load(built) as gateway:
         bot = Reader(principal=gateway.principal("bot"))
-        called = await gateway.call("far__act", {}, principal="bot")
-        letter: Any = await gateway.context.get("far__letter", {"to": "Ann"}, bot)
-        assert called.data.count("that is not as MCP has it") == 2  # in place of both
-        assert [one["content"]["type"] for one in letter.messages] == ["text"]
-        assert "that is not as MCP has it" in letter.messages[0]["content"]["text"]
-        assert (await asked(gateway, bot, "resource"))[0] == ERROR
+        for data, media_type, unreadable in (
+            ("%%%", "image/png", True),
+            ("aGk", "image/png", True),
+            ("aGk=", 7, True),
+            ("aGk=", "a/b\r\nc: d", True),
+            ("aGk=", "image", False),  # which is no type of an image, and may be that of a file
+            ("aGk=", "", False),
+        ):
+            image = {"type": "image", "data": data, "mimeType": media_type}
+            content = {"uri": "far://notes", "blob": data, "mimeType": media_type}
+            items = {
+                "tools/call": [image, {"type": "resource", "resource": content}],
+                "prompts/get": [{"role": "user", "content": image}],
+                "resources/read": [content],
+            }
+            tell(built.parent / "far", **{method: {"member": found} for method, found in items.items()})
+            called = await gateway.call("far__act", {}, principal="bot")
+            letter: Any = await gateway.context.get("far__letter", {"to": "Ann"}, bot)
+            assert json.dumps(called.data).count("that is not as MCP has it") == 1 + unreadable, media_type
+            assert "that is not as MCP has it" in letter.messages[0]["content"]["text"]
+            assert (await asked(gateway, bot, "resource"))[0] == (ERROR if unreadable else "ok")
 
 
 async def outcomes(

@@ -61,7 +61,8 @@ def _is_resource(value: Json) -> bool:
     """A resource's contents: text or bytes, and where they are from."""
     if not isinstance(value, Mapping) or not isinstance(value.get("uri"), str):
         return False
-    if "mimeType" in value and value["mimeType"] is not None and not _is_media_type(value["mimeType"]):
+    named = value.get("mimeType")
+    if named is not None and not (isinstance(named, str) and named.isprintable()):
         return False
     return isinstance(value.get("text"), str) != ("blob" in value and _is_base64(value["blob"]))
 
@@ -149,7 +150,7 @@ def _content(one: Json) -> Json:
         return {"uri": one["uri"], "media_type": named if isinstance(named, str) else "text/plain", "text": text}
     file: JsonObject = {
         "base64": one["blob"],
-        "media_type": named.partition(";")[0] if isinstance(named, str) else "application/octet-stream",
+        "media_type": named.partition(";")[0] if _is_media_type(named) else "application/octet-stream",
     }
     body = file_bytes(file)
     if body is None:

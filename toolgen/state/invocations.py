@@ -277,6 +277,13 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
         return self.waits_for.account if isinstance(self.waits_for, AccountState) else None
 
     @property
+    def questions(self) -> Mapping[str, Any]:
+        """Questions of a running call to its caller that have no answer yet, by their keys."""
+        if self.status != "running":
+            return {}
+        return {key: question for key, question in self.asks.items() if key not in self.replies}
+
+    @property
     def final(self) -> bool:
         """True if the call ended and nothing replaces its outcome any more."""
         return self.status == "ended" and not self.lost
@@ -284,7 +291,7 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def state(self) -> CallState:
         """State of the call, as reported to clients and people."""
-        if self.status == "running" and self.asks.keys() - self.replies.keys():
+        if self.questions:
             return CallState.INPUT_REQUIRED
         if self.status == "approved" and self.kind == "account":
             return CallState.INPUT_REQUIRED

@@ -37,7 +37,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 _DOCUMENT_TYPE = "text/markdown"
 
 
-class _UnusableSkillError(Exception):
+class _UnusableListedSkillError(Exception):
     """A skill cannot be served; the text says why."""
 
 
@@ -53,9 +53,9 @@ def read_listed_skills(config: SourceConfig, listing: ServerTools) -> tuple[tupl
             continue
         try:
             if times.count(one.uri) > 1:
-                raise _UnusableSkillError("the server lists it more than once")  # noqa: TRY301 - one place says what follows
+                raise _UnusableListedSkillError("the server lists it more than once")  # noqa: TRY301 - one place says what follows
             entry = _entry(one, files, resources)
-        except _UnusableSkillError as error:
+        except _UnusableListedSkillError as error:
             problems.append(_problem(config, "error", one.uri, "bad_skill", f"{error}; the skill is not served"))
             continue
         for file in entry.files or (SkillFile(uri=one.uri, digest="", size=0),):
@@ -80,29 +80,29 @@ def _wanted(config: SourceConfig, one: ListedSkill) -> bool:
 def _entry(one: ListedSkill, known: Mapping[str, SkillFile], resources: Mapping[str, ListedResource]) -> SkillEntry:
     root = skill_root(one.uri)
     if not root or canonical_uri(one.uri) != one.uri:
-        raise _UnusableSkillError("its URI does not end with /SKILL.md, or is not in its canonical spelling")
+        raise _UnusableListedSkillError("its URI does not end with /SKILL.md, or is not in its canonical spelling")
     if fault := front_matter_fault(one.frontmatter, unquote(root.rpartition("/")[2])):
-        raise _UnusableSkillError(fault)
+        raise _UnusableListedSkillError(fault)
     if any(holds_invisible(text) for text in _texts(one.frontmatter)):
-        raise _UnusableSkillError("its front matter has characters that nobody sees")
+        raise _UnusableListedSkillError("its front matter has characters that nobody sees")
     if isinstance(one.resources, str):
         if one.uri not in resources:
-            raise _UnusableSkillError("its files have no digests, and the server does not list its document")
+            raise _UnusableListedSkillError("its files have no digests, and the server does not list its document")
         return SkillEntry(front_matter=one.frontmatter, dynamic=True)
     uris = {file.uri for file in one.resources}
     if one.uri not in uris or len(uris) < len(one.resources):
-        raise _UnusableSkillError("its list of files lacks its document, or has a file twice")
+        raise _UnusableListedSkillError("its list of files lacks its document, or has a file twice")
     if len(uris) > MAX_SKILL_FILES or sum(file.size for file in one.resources) > MAX_SKILL_SIZE:
-        raise _UnusableSkillError(f"it has more than {MAX_SKILL_FILES} files or {MAX_SKILL_SIZE} bytes")
+        raise _UnusableListedSkillError(f"it has more than {MAX_SKILL_FILES} files or {MAX_SKILL_SIZE} bytes")
     for file in one.resources:
         if not file.uri.startswith(f"{root}/") or canonical_uri(file.uri) != file.uri:
-            raise _UnusableSkillError(
+            raise _UnusableListedSkillError(
                 "it has a file outside of its folder, or whose URI is not in its canonical spelling"
             )
         if file.size < 0 or not _DIGEST.match(file.digest):
-            raise _UnusableSkillError("it has a file without a SHA-256 digest and a size")
+            raise _UnusableListedSkillError("it has a file without a SHA-256 digest and a size")
         if known.get(file.uri, file) != file:
-            raise _UnusableSkillError("it has a file of another skill with another digest")
+            raise _UnusableListedSkillError("it has a file of another skill with another digest")
     return SkillEntry(front_matter=one.frontmatter, files=one.resources)
 
 

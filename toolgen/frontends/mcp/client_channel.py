@@ -275,8 +275,8 @@ class TaskChannel(CallReports):
 
 
 class BridgedChannel(TaskChannel):
-    """Channel to the caller of a tool of an MCP server. What the server requests stands with the call, which is kept for that: its
-    caller may answer at any worker, and the server is not called twice.
+    """Channel to the caller of a tool of an MCP server, or to a caller over REST. What is requested stands with the call, which is kept
+    for that: its caller may answer at any worker, and nothing is called twice.
 
     `asked` is set with the first request. `returns`: the client comes back for a call that was kept before that.
     """
@@ -288,7 +288,7 @@ class BridgedChannel(TaskChannel):
         caller_connection: CallerConnection,
         questions: CallerQuestions,
         capabilities: frozenset[str],
-        first: StatefulChannel | StatelessChannel,
+        first: StatefulChannel | StatelessChannel | None,
         *,
         returns: bool,
     ) -> None:

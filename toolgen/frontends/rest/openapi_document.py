@@ -180,6 +180,15 @@ def _waiting_paths() -> Node:
             endings,
             [call_id],
         ),
+        "/v1/calls/{id}/answers": post(
+            "answerCall",
+            "Answers questions of the caller's own call, each once, and returns its outcome, its next questions or its state",
+            {**endings, "409": answer("The call does not ask this now.", "Refusal")},
+            [call_id],
+            "CallAnswers",
+            "`answers` has a result of MCP (`elicitation/create`, `sampling/createMessage`, `roots/list`) for each key of "
+            "`data.questions`. `wait` is for how many seconds the call is waited for.",
+        ),
         "/v1/calls/{id}/events": get(
             "followCall",
             "The progress of the caller's own call that had to wait or runs in the background, as Server-Sent Events",

@@ -28,9 +28,12 @@ def get(name: str, summary: str, responses: Node, parameters: Sequence[Node], te
     return {"get": {**head, "parameters": parameters, "responses": responses}}
 
 
-def post(name: str, summary: str, responses: Node, parameters: Sequence[Node], schema: str = "") -> Node:
+def post(
+    name: str, summary: str, responses: Node, parameters: Sequence[Node], schema: str = "", text: str = ""
+) -> Node:
     taken: Node = {"requestBody": body(schema)} if schema else {}
-    head: Node = {"operationId": name, "summary": summary, "parameters": parameters, **taken}
+    said: Node = {"description": text} if text else {}
+    head: Node = {"operationId": name, "summary": summary, **said, "parameters": parameters, **taken}
     return {"post": {**head, "responses": responses}}
 
 

@@ -7,6 +7,8 @@ from typing import TypeAlias
 from toolgen.frontends.rest.tool_call_batches import MAX_CALLS, MAX_ID_LENGTH, MAX_NAME_LENGTH
 from toolgen.gateway.approvals.requests import MAX_NOTE_LENGTH
 from toolgen.gateway.approvals.role_grants import MAX_REASON_LENGTH
+from toolgen.gateway.operations.caller_questions import MAX_QUESTIONS
+from toolgen.model.caller_requests import REQUEST_KINDS
 
 __all__ = ["DURATION", "SOME_TEXT", "TEXT", "Node", "described", "ref", "schemas"]
 
@@ -36,7 +38,23 @@ def schemas() -> Node:
                     "wait": {"type": "number", "minimum": 0, "maximum": 300},
                     "account": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"},
                     "idempotency_key": {"type": "string", "minLength": 1, "maxLength": 128},
+                    "may_ask": {"type": "array", "items": {"enum": list(REQUEST_KINDS)}},
                 }
+            ),
+            "additionalProperties": False,
+        },
+        "CallAnswers": {
+            **described(
+                {
+                    "answers": {
+                        "type": "object",
+                        "additionalProperties": {"type": "object"},
+                        "minProperties": 1,
+                        "maxProperties": MAX_QUESTIONS,
+                    },
+                    "wait": {"type": "number", "minimum": 0, "maximum": 300, "default": 30},
+                },
+                "answers",
             ),
             "additionalProperties": False,
         },

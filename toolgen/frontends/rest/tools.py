@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -24,13 +24,16 @@ from toolgen.frontends.http.request import (
     read_json_body,
     retry_after,
 )
+from toolgen.frontends.mcp.client_channel import BridgedChannel
 from toolgen.frontends.rest.tool_call_batches import MAX_NAME_LENGTH, BatchCall, batch
 from toolgen.gateway.calls.answer_files import HeldFile, KeptFile
 from toolgen.gateway.calls.json_body import Malformed, decode, encode, envelope_json, identifier, unmade
 from toolgen.gateway.catalog.search_tools import DEFAULT_HITS
 from toolgen.gateway.catalog.tool_lists import LISTED, WITH_BINDINGS, Listings, for_agents
+from toolgen.gateway.operations.caller_questions import CallerQuestions
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal, with_account
+from toolgen.model.caller_requests import RequestKind
 from toolgen.model.result import Envelope, Error
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
@@ -62,6 +65,7 @@ STATUS_OF_CODE: Mapping[str, int] = MappingProxyType(
         "sql_failed": 400,
         "egress_refused": 403,
         "approval_required": 202,
+        "input_required": 202,
         "deferred": 202,
         "authorization_required": 202,
         "approval_denied": 403,
@@ -97,6 +101,7 @@ class _CallBody(msgspec.Struct, forbid_unknown_fields=True):
     wait: Annotated[float, msgspec.Meta(ge=0, le=300)] | None = None
     account: Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9_-]{0,31}$")] | None = None
     idempotency_key: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] = ""
+    may_ask: list[RequestKind] = []
 
 
 def status_of(envelope: Envelope) -> int:
@@ -126,6 +131,7 @@ class Rest:
         calls, session = self._gateway.tool_calls, conversation_of(request)
         if body.account is not None:
             principal = with_account(principal, body.account)
+        asked = self._asks(request.caller_connection, body.may_ask) if body.may_ask else None
         making = calls.call(
             name,
             body.arguments,
@@ -139,10 +145,13 @@ class Rest:
         if body.wait is not None:
             until = began + body.wait
             envelope = await background.call(
-                name, making, caller=principal, wait=body.wait, caller_connection=request.caller_connection
+                name, making, caller=principal, wait=body.wait, caller_connection=request.caller_connection, leave=asked
             )
-        elif (after := calls.pending_after(principal, name, body.arguments, session)) is not None:
-            envelope = await background.left_after(making, wait=after, caller_connection=request.caller_connection)
+        elif (after := calls.pending_after(principal, name, body.arguments, session)) is not None or asked:
+            after = math.inf if after is None else after
+            envelope = await background.left_after(
+                making, wait=after, caller_connection=request.caller_connection, leave=asked
+            )
             begin = asyncio.get_running_loop().time() if after == math.inf else began
             until = begin + min(after, _APPROVAL_WAIT_S)
         else:
@@ -150,8 +159,15 @@ class Rest:
             until = asyncio.get_running_loop().time() + _APPROVAL_WAIT_S
         if _is_awaited(envelope) and name != GET_CALL_RESULT:
             left = until - asyncio.get_running_loop().time()
-            envelope = await calls.approvals.calls.outcome(envelope.call_id, principal, left) or envelope
+            envelope = await calls.approvals.calls.outcome(envelope.call_id, principal, left, asked=True) or envelope
         return enveloped(envelope)
+
+    def _asks(self, connection: CallerConnection, kinds: Sequence[RequestKind]) -> asyncio.Event:
+        """Let the call of a connection ask its caller these kinds of questions. The first one sets the event, which leaves the call."""
+        questions = CallerQuestions(self._gateway.tool_calls.approvals.calls)
+        line = BridgedChannel(connection, questions, frozenset(kinds), None, returns=True)
+        connection.line, connection.returns = line, True
+        return line.asked
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:
         """Answer POST /v1/tool_calls: the tool calls of one turn of a model, run at once; answers in the same order, each in its form."""

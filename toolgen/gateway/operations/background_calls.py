@@ -69,12 +69,13 @@ class BackgroundCalls:
         caller: Principal,
         wait: float,
         caller_connection: CallerConnection,
+        leave: asyncio.Event | None = None,
     ) -> Envelope:
         """Return the outcome of a call that is `making` with this `caller_connection`, or a pending answer with its id after `wait`
         seconds.
 
         The call is not made if its caller has too many background calls; a call that goes to the background at once is not made either if
-        there is no room for its result. Raises nothing.
+        there is no room for its result. `leave` is as of `left_after`. Raises nothing.
         """
         who = parties(caller)
         if self._each[who] >= MAX_CALLS_EACH or len(self._waiting.worker.left) >= MAX_CALLS:
@@ -83,7 +84,7 @@ class BackgroundCalls:
         if wait <= 0 and (full := await self._full(caller)) is not None:
             making.close()
             return unmade(name, _no_room(full))
-        return await self.left_after(making, wait=wait, caller_connection=caller_connection)
+        return await self.left_after(making, wait=wait, caller_connection=caller_connection, leave=leave)
 
     async def _full(self, caller: Principal) -> float | None:
         """Return the seconds until there may be room for another result of a caller; None if there is room. Queried at most once a

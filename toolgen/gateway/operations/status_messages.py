@@ -14,6 +14,8 @@ __all__ = ["account_error", "approval_error", "status_error", "suspension_error"
 
 def status_error(known: Invocation, where: str) -> Error:
     """Return the error for the caller of a call that has not ended. `where` is the place at which people are asked for approvals."""
+    if known.questions:
+        return _question_error(known)
     match known.kind, known.status:
         case "approval", "pending":
             return approval_error(known, where)
@@ -65,6 +67,16 @@ def account_error(known: Invocation) -> Error:
         suggestion="show the person the link, and do not make the call again: it continues automatically after that, and "
         f"{reads_end(known.id)}; nothing was sent",
         help_url=page,
+        rule=known.rule,
+    )
+
+
+def _question_error(known: Invocation) -> Error:
+    count = len(known.questions)
+    return Error(
+        code="input_required",
+        message=f"this call asks its caller {count} question{'' if count == 1 else 's'} before it goes on",
+        suggestion=f"answer what it asks, and do not make it again: {reads_end(known.id)}",
         rule=known.rule,
     )
 

@@ -166,10 +166,11 @@ class WaitingCalls:
                 await self.equal_calls.release(known.equal, known.id)
 
     async def outcome(
-        self, call_id: str, caller: Principal, wait: float = 0.0, *, tells: bool = True
+        self, call_id: str, caller: Principal, wait: float = 0.0, *, tells: bool = True, asked: bool = False
     ) -> Envelope | None:
         """Return the state of a caller's own call, or its end within `wait` seconds; None for a call of another caller, or an unknown
-        one. `tells`: the result is passed on to the caller."""
+        one. `tells`: the result is passed on to the caller. `asked`: a call that asks its caller something is not waited for, and the
+        questions are in the data."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
         while True:
@@ -178,10 +179,10 @@ class WaitingCalls:
             if known is None:
                 return None
             left = until - loop.time()
-            if known.status == "ended" or left <= 0:
+            if known.status == "ended" or left <= 0 or (asked and known.questions):
                 if tells:
                     await self.told(known)
-                return self.envelope(known)
+                return self.envelope(known, questions=asked)
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await news.wait()
@@ -471,14 +472,17 @@ class WaitingCalls:
             self.news.look()
         return kept
 
-    def envelope(self, known: Invocation) -> Envelope:
-        """Return the current result for the caller."""
+    def envelope(self, known: Invocation, *, questions: bool = False) -> Envelope:
+        """Return the current result for the caller. `questions`: the data of a call that asks something has the questions, which are for
+        a program and not for a model."""
         if known.envelope is not None:
             return envelope_of(known.envelope)
         error = status_error(known, self._approval_text())
         meta = Meta(duration_ms=0.0, truncated=False)
-        data = None if known.progress is None else {"progress": known.progress}
-        return Envelope(status="pending", tool=known.tool, call_id=known.id, data=data, error=error, meta=meta)
+        data: dict[str, Any] = {} if known.progress is None else {"progress": known.progress}
+        if questions and known.questions:
+            data["questions"] = dict(known.questions)
+        return Envelope(status="pending", tool=known.tool, call_id=known.id, data=data or None, error=error, meta=meta)
 
     async def hold(self, known: Invocation) -> Invocation | None:
         """Lease a call, so that no other process changes it for some time; None if another process holds it, or was faster."""

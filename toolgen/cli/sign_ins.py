@@ -14,6 +14,7 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import print_json, print_table, printable
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.python.gateway import Gateway
+from toolgen.gateway.protocol import Administration
 from toolgen.gateway.sign_in.records import SignInGrant
 from toolgen.gateway.sign_in.server import SignInServer
 from toolgen.gateway.sign_in.sign_ins import ClientEntry, SignIns
@@ -135,7 +136,7 @@ def _with(config_path: str, work: Callable[[SignIns], Awaitable[R]]) -> R:
     return asyncio.run(done())
 
 
-def _server(gateway: Gateway) -> SignInServer:
+def _server(gateway: Administration) -> SignInServer:
     if gateway.sign_in is None:
         raise ConfigError(
             "people do not sign in through this gateway", suggestion="add gateway.sign_in to toolgen.yaml"

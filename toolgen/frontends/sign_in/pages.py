@@ -16,6 +16,7 @@ from toolgen.frontends.console.rendering import HEADERS, Header, page, render
 from toolgen.frontends.http.request import Rejected, Request, Response
 from toolgen.gateway.identity.jwt import TokenRejected, read_token
 from toolgen.gateway.protocol import Administration
+from toolgen.gateway.sign_in.authorization import SignedInPerson
 from toolgen.gateway.sign_in.errors import OAuthError
 from toolgen.gateway.sign_in.records import AuthorizationAttempt, ConsentQuestion, HostedClient
 from toolgen.gateway.sign_in.server import SignInServer
@@ -86,8 +87,12 @@ class ConsentPages:
             client = await self._server.authorization.client_of(attempt)
         except OAuthError as error:
             return await self._refused(request, error.text, attempt)
-        claims = read_token(token).claims
-        cookie, question = await self._server.authorization.question(attempt, principal.id, claims, request.client)
+        person = SignedInPerson(
+            principal=principal.id,
+            claims=read_token(token).claims,
+            id_token=token if self._gateway.callers.exchange_tokens else "",
+        )
+        cookie, question = await self._server.authorization.question(attempt, person, request.client)
         if await self._server.authorization.has_agreed(question):
             await self._server.authorization.take(cookie, question.form_token)
             location = await self._server.authorization.agree(question, request.client, again=True)

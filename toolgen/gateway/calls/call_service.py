@@ -79,6 +79,11 @@ class Callers:
         return self._current.compiled_policy.identity.has_credentials
 
     @property
+    def exchange_tokens(self) -> bool:
+        """Return True if tokens of callers are exchanged for upstream tokens, by some source or the policy in force."""
+        return self._exchanges or any(one.exchanges for one in self._current.compiled_policy.policy.assignments)
+
+    @property
     def issuers(self) -> tuple[str, ...]:
         """Return the names of the issuers whose users the policy knows."""
         return tuple(self._current.compiled_policy.policy.credentials.issuers)
@@ -176,12 +181,10 @@ class Callers:
 
     def _bearing(self, principal: Principal, credential: str) -> Principal:
         """Return the caller with its token, if some source exchanges it; keys and tokens of the gateway itself are neither exchanged
-        nor kept."""
+        nor kept: their person comes with the id token of the sign-in."""
         if principal.proof is None or not principal.proof.issuer or principal.proof.client:
             return principal
-        if self._exchanges or any(entry.exchanges for entry in self._current.compiled_policy.policy.assignments):
-            return replace(principal, token=Secret(credential))
-        return principal
+        return replace(principal, token=Secret(credential)) if self.exchange_tokens else principal
 
 
 class Calls:

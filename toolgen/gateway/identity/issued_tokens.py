@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from toolgen.gateway.identity.jwt import SignedToken
 from toolgen.model.call import CredentialProof
+from toolgen.model.secret import Secret
 
 __all__ = ["IssuedToken", "IssuedTokens"]
 
@@ -17,7 +18,8 @@ class IssuedToken(Struct, frozen=True, kw_only=True):
     """Access token that is valid now. `claims` are those of the person's id token, with the client as `client_id`.
 
     `expires` is the time until which it need not be read again, in seconds since the epoch. `toolsets` narrow the caller. `principal` is
-    the principal of the policy that the client itself is, "" if it acts for a person.
+    the principal of the policy that the client itself is, "" if it acts for a person. `id_token` is that of the person, while it is valid
+    and some source needs it.
     """
 
     claims: Mapping[str, Any]
@@ -25,6 +27,7 @@ class IssuedToken(Struct, frozen=True, kw_only=True):
     expires: float
     toolsets: frozenset[str] = frozenset()
     principal: str = ""
+    id_token: Secret | None = None
 
     def __repr__(self) -> str:
         return "IssuedToken(***)"

@@ -259,7 +259,7 @@ class Identity:
         dated = {"iss": proof.issuer, "sub": proof.subject, "jti": proof.jwt_id, "iat": proof.issued}
         if self._revoked(found, dated):
             raise RefusedTokenError("it has been revoked")
-        return replace(found, proof=proof, toolsets=issued.toolsets)
+        return replace(found, proof=proof, toolsets=issued.toolsets, token=issued.id_token)
 
     def _revoked(self, principal: Principal, claims: Claims) -> bool:
         """Return True if a token of this principal with these claims is revoked."""

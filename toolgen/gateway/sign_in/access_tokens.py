@@ -12,11 +12,12 @@ from toolgen.config.sign_in import SignInSettings
 from toolgen.core.clock import Clock
 from toolgen.core.errors import StateError
 from toolgen.gateway.identity.issued_tokens import IssuedToken
-from toolgen.gateway.identity.jwt import DisclosedReason, RefusedTokenError, SignedToken, check_claims
+from toolgen.gateway.identity.jwt import LEEWAY_S, DisclosedReason, RefusedTokenError, SignedToken, check_claims
 from toolgen.gateway.sign_in.records import SCOPE, SignInGrant, TokenSigningKey
 from toolgen.gateway.sign_in.resources import Resources
 from toolgen.gateway.sign_in.signing_keys import ALGORITHM, SigningKeys
 from toolgen.model.call import CredentialProof
+from toolgen.model.secret import Secret
 from toolgen.state.sign_in import SignInStore
 
 __all__ = ["AccessTokens"]
@@ -99,7 +100,21 @@ class AccessTokens:
             client=grant.client,
         )
         known = {**grant.claims, "client_id": grant.client}
-        return IssuedToken(claims=known, proof=proof, expires=grant.expires, principal=principal)
+        return IssuedToken(
+            claims=known,
+            proof=proof,
+            expires=grant.expires,
+            principal=principal,
+            id_token=Secret(grant.id_token) if grant.id_token and self._is_valid(grant.claims) else None,
+        )
+
+    def _is_valid(self, claims: Mapping[str, Any]) -> bool:
+        """Return True if the id token with these claims has not expired."""
+        try:
+            check_claims(claims, self._clock.now() + LEEWAY_S)
+        except RefusedTokenError:
+            return False
+        return True
 
     def principal_of(self, client: str) -> str:
         """Return the principal of the policy that a client of the settings is when it acts for itself; "" for any other client."""

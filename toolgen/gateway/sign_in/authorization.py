@@ -28,7 +28,7 @@ from toolgen.gateway.sign_in.sign_in_log import SignInLog
 from toolgen.model.redirect_uris import redirect_fits, redirect_host
 from toolgen.state.sign_in import SignInStore
 
-__all__ = ["Authorization", "ClientRequest", "consent_key", "use_code"]
+__all__ = ["Authorization", "ClientRequest", "SignedInPerson", "consent_key", "use_code"]
 
 _ATTEMPT_S = 600.0
 _CODE_S = 60.0
@@ -52,6 +52,17 @@ class ClientRequest(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"ClientRequest({self.client.id})"
+
+
+class SignedInPerson(Struct, frozen=True, kw_only=True):
+    """Person who came back from the identity provider, with the claims of their id token. `id_token` is "" if no source needs it."""
+
+    principal: str
+    claims: Mapping[str, Any]
+    id_token: str = ""
+
+    def __repr__(self) -> str:
+        return f"SignedInPerson({self.principal})"
 
 
 class Authorization:
@@ -123,20 +134,21 @@ class Authorization:
         return attempt
 
     async def question(
-        self, attempt: AuthorizationAttempt, principal: str, claims: Mapping[str, Any], address: str
+        self, attempt: AuthorizationAttempt, person: SignedInPerson, address: str
     ) -> tuple[str, ConsentQuestion]:
         """Store the question to a person who has signed in; returns the token for the cookie of their browser, which is a new one.
 
         Raises `AuditError` and `StateError`.
         """
         await self._log.note(
-            "signed_in", principal=principal, client=attempt.client, address=address, resource=attempt.resource
+            "signed_in", principal=person.principal, client=attempt.client, address=address, resource=attempt.resource
         )
         token = secrets.token_urlsafe(32)
         question = ConsentQuestion(
             attempt=attempt,
-            principal=principal,
-            claims=dict(claims),
+            principal=person.principal,
+            claims=dict(person.claims),
+            id_token=person.id_token,
             form_token=secrets.token_urlsafe(24),
             at=self._clock.now(),
         )
@@ -201,6 +213,7 @@ class Authorization:
             principal=question.principal,
             claims=question.claims,
             at=question.at,
+            id_token=question.id_token,
         )
         await self._store.put(record, code, seconds=_CODE_S)
         await self._clients.used(client)

@@ -73,6 +73,7 @@ class ConsentQuestion(StoredRecord, frozen=True, kw_only=True):
     claims: dict[str, Any]
     form_token: str
     at: float
+    id_token: str = ""
 
 
 class SignInGrant(StoredRecord, frozen=True, kw_only=True):
@@ -80,7 +81,8 @@ class SignInGrant(StoredRecord, frozen=True, kw_only=True):
 
     `claims` are those of the id token. `key` authenticates refresh tokens, of which the one with the number `turn` is the current one;
     it became that at the time `turned`.
-    `at` is the time of the sign-in, `expires` its end.
+    `at` is the time of the sign-in, `expires` its end. `id_token` is what the person proves themselves with at systems that accept
+    assertions of the identity provider, "" if no source needs it.
     """
 
     id: str
@@ -94,6 +96,7 @@ class SignInGrant(StoredRecord, frozen=True, kw_only=True):
     key: str
     turn: int = 0
     turned: float = 0.0
+    id_token: str = ""
 
     @property
     def person(self) -> str:
@@ -116,6 +119,7 @@ class IssuedCode(StoredRecord, frozen=True, kw_only=True):
     claims: dict[str, Any]
     at: float
     used: str = ""
+    id_token: str = ""
 
 
 class RememberedConsent(StoredRecord, frozen=True, kw_only=True):

@@ -309,6 +309,7 @@ class TokenEndpoint:
             client_name="" if client is None else client.name,
             principal=code.principal,
             claims=code.claims,
+            id_token=code.id_token,
             resource=code.resource,
             at=code.at,
             expires=now + self._dependencies.settings.expires_s,

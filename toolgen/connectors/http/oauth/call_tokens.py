@@ -56,7 +56,7 @@ class CallTokens:
         grant = self._grant(name, form, url)
         who, subject = "", None
         if form.grant == "token_exchange":
-            who, subject = _subject(principal)
+            who, subject = _subject(principal, form)
             if form.authorization_server is not None and (fault := subject_fault(form, subject.reveal())):
                 raise NoTokenError(
                     f"this tool acts upstream as the user it is called for, who {fault}; nothing was sent",
@@ -111,13 +111,15 @@ class CallTokens:
         return isinstance(verdict, Allow) and verdict.rule == "egress.allow"
 
 
-def _subject(principal: Principal | None) -> tuple[str, Secret]:
+def _subject(principal: Principal | None, form: OAuth) -> tuple[str, Secret]:
     """Return the identity of a call and its token: that of the user on whose behalf the caller acts, or else the caller's own. There is no
     fallback from the first to the second. Raises `NoTokenError`.
     """
     party = principal
     while party is not None and party.on_behalf_of is not None:
         party = party.on_behalf_of
+    if party is not None and party.proof is not None and party.proof.client:
+        _check_signed_in(party, form)
     if party is not None and party.token is None and party.proof is not None and party.proof.issuer:
         # The token may have expired since, and an attacker who reads the stored calls that wait could act as their callers.
         raise NoTokenError(
@@ -130,3 +132,17 @@ def _subject(principal: Principal | None) -> tuple[str, Secret]:
             suggestion="call with a token of an issuer of the policy, not with an API key",
         )
     return "\0".join(parties(principal)), party.token
+
+
+def _check_signed_in(party: Principal, form: OAuth) -> None:
+    """Raise `NoTokenError` for a caller of a hosted client without a valid id token, or one whose id token is not the token to exchange."""
+    if form.subject_token_type != "id_token":  # noqa: S105 - a type
+        raise NoTokenError(
+            "this tool exchanges its caller's access token, and the sign-in through the gateway gave an id token alone; nothing was sent",
+            suggestion="exchange id tokens (subject_token_type: id_token), or call with a token of the identity provider itself",
+        )
+    if party.token is None:
+        raise NoTokenError(
+            "this tool acts as the person who signed in, whose id token has expired or was not kept; nothing was sent",
+            suggestion="disconnect the gateway in the client, and sign in again",
+        )

@@ -1,14 +1,15 @@
 """Cluster under load and faults: three gateways behind HAProxy, Redis with Sentinel, a PostgreSQL for the index, clients and an upstream.
 
-`python -m tests.faults.cluster` measures how many calls a second the cluster takes. It makes 70 % of them for `TOOLGEN_FAULTS_S` seconds
-(600), beside the operations of a campaign, and plants the faults of a campaign and more: a slow network, a slow and a full disk, a stepped
-clock, a killed PostgreSQL, a rolling restart. Afterwards it checks the invariants, the index and the log of each gateway, and leaks of its
-workers. It ends with 1 for an anomaly.
+`python -m tests.faults.cluster` measures how many calls a second the cluster takes. It makes 70 % of them, or the share that
+`TOOLGEN_FAULTS_SHARE` says, for `TOOLGEN_FAULTS_S` seconds (600), beside the operations of a campaign, and plants the faults of a campaign
+and more: a slow network, a slow and a full disk, a stepped clock, a killed PostgreSQL, a rolling restart. Afterwards it checks the
+invariants, the index and the log of each gateway, and leaks of its workers. It ends with 1 for an anomaly.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import resource
 import sys
@@ -30,7 +31,7 @@ from tests.simulation.invariants import Anomaly
 
 __all__ = ["Cluster"]
 
-_SHARE = 0.7
+_SHARE = "0.7"
 _MEASURED_S = 5.0
 _STEP_S = 3600.0
 _DISK_BYTES = 2 << 30
@@ -77,7 +78,7 @@ class Cluster(Campaign):
         for indexer in self._indexers.values():
             indexer.start()
         capacity = await self._steady.measure(_MEASURED_S)
-        self.rate = _SHARE * capacity
+        self.rate = float(os.environ.get("TOOLGEN_FAULTS_SHARE") or _SHARE) * capacity
         self._say(f"{capacity:.0f} calls a second at most; {self.rate:.0f} are made")
         self._at_start = self._held()
         steady = asyncio.create_task(self._steady.run(self.rate, self.seconds - self.now()))

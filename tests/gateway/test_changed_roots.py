@@ -11,6 +11,7 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.gateway.clients import listening
 from tests.gateway.test_caller_requests import EVERYTHING, Person, client, policy, project, said
+from tests.services.bridged import open_workers
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 
@@ -65,3 +66,18 @@ async def test_changed_folders_are_not_told_once_no_rule_lets_the_server_ask(tmp
         while gateway.context.roots.busy:
             await said(bot, "add", a=1, b=1)
         assert await said(bot, "changes") == "0"
+
+
+async def test_changed_folders_are_told_by_the_worker_whose_server_asked_for_them(tmp_path: Path, toolgen: Run) -> None:
+    async with (
+        asyncio.timeout(60),
+        project(tmp_path, toolgen, "http", ["roots"]) as path,
+        open_workers(path) as (one, other),
+        listening(App(one)) as url,
+        client(url, "legacy", Person()) as bot,
+    ):
+        await said(bot, "folders")
+        assert not any(executor.roots_asked() for executor in other._reloader.runtime.executors.values())  # type: ignore[attr-defined]
+        other.context.roots.put(other.principal("bot"))  # the notification came to the other worker
+        while await said(bot, "changes") != "1":
+            pass

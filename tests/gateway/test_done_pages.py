@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from mcp_types import ElicitCompleteNotification
 
 from tests.cli.commands import Run, runner
 from tests.frontends.mcp.peers import OldPeer, close_peers
+from tests.gateway.clients import listening
 from tests.gateway.test_caller_requests import Person, project, said, served
-from tests.served_workers import serving
+from tests.services.bridged import open_workers
+from toolgen.frontends.http.app import App
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 ALLOW = ["elicitation_url"]
@@ -103,55 +106,98 @@ async def test_the_session_that_was_shown_a_page_is_told_once_that_it_is_done(
     assert (len(told.done), len(silent.done), len(foreign.done)) == (2, 1, 1)
 
 
-async def test_any_worker_tells_its_client(tmp_path: Path, toolgen: Run) -> None:
-    async with project(tmp_path, toolgen, "http", ALLOW) as path:
-        with serving(path, "--workers", "2") as gateway:
-            await _all_told(gateway.url)
+@pytest.mark.parametrize("kind", ["pipes", "http"])
+async def test_any_worker_tells_the_session_that_was_shown_a_page(tmp_path: Path, toolgen: Run, kind: str) -> None:
+    """Whichever worker the server says it to, and whichever has the streams of the session."""
+    async with (
+        asyncio.timeout(90),
+        project(tmp_path, toolgen, kind, ALLOW) as path,
+        open_workers(path) as workers,
+        listening(App(workers[0])) as first,
+        listening(App(workers[1])) as second,
+    ):
+        for number, (called, listens) in enumerate(product((first, second), repeat=2)):
+            says = first if listens == second else second
+            peer = OldPeer(called, capabilities={"elicitation": {"url": {}}})
+            await peer.open()
+            page = f"e-{number}"
+            shown = await pay(peer, page, first if called == second else second)
+            async with stream(at(peer, listens)) as told, stream(at(peer, second if number % 2 else first)) as also:
+                await at(peer, says).ask("tools/call", name="far__finish", arguments={"pages": [page, page]})
+                assert await first_of(told, also) == shown
+                await at(peer, called).ask("tools/call", name="far__add", arguments={"a": 1, "b": 1})
+                assert (told.qsize(), also.qsize()) == (0, 0)
+        await close_peers()
 
 
-async def _all_told(url: str) -> None:
-    heard: dict[str, list[str]] = {}
-    opened: asyncio.Queue[str] = asyncio.Queue()
+async def test_a_page_that_is_done_before_the_session_listens_is_told_when_it_does(
+    tmp_path: Path, toolgen: Run
+) -> None:
+    async with (
+        asyncio.timeout(90),
+        project(tmp_path, toolgen, "pipes", ALLOW) as path,
+        open_workers(path) as workers,
+        listening(App(workers[0])) as first,
+        listening(App(workers[1])) as second,
+    ):
+        for url in (first, second):
+            peer = OldPeer(first, capabilities={"elicitation": {"url": {}}})
+            await peer.open()
+            shown = await pay(peer, url, second)
+            await peer.ask("tools/call", name="far__finish", arguments={"pages": [url]})
+            async with stream(at(peer, url)) as told:
+                assert await told.get() == shown
+            async with stream(at(peer, first)) as told, stream(at(peer, second)) as also:
+                await peer.ask("tools/call", name="far__finish", arguments={"pages": [url]})
+                assert (told.qsize(), also.qsize()) == (0, 0)
+        await close_peers()
 
-    def again(peer: OldPeer) -> OldPeer:
-        """The client of a session on another connection, so that any worker may get it."""
-        other = OldPeer(url)
-        other.session = peer.session
-        return other
 
-    async def listen(peer: OldPeer) -> None:
+def at(peer: OldPeer, url: str) -> OldPeer:
+    """The client of a session, at a worker."""
+    other = OldPeer(url)
+    other.session = peer.session
+    return other
+
+
+async def pay(peer: OldPeer, page: str, answered_at: str) -> str:
+    """The id by which a client was shown a page."""
+    shown = ""
+    async with peer.stream("tools/call", name="far__pay", arguments={"page": page}) as found:
+        async for message in found:
+            if message.get("method") == "elicitation/create":
+                shown = message["params"]["elicitationId"]
+                await at(peer, answered_at).respond(message["id"], {"action": "accept"})
+    return shown
+
+
+@asynccontextmanager
+async def stream(peer: OldPeer) -> AsyncIterator[asyncio.Queue[str]]:
+    """The pages that a client is told are done over a stream of its session, which is open."""
+    told: asyncio.Queue[str] = asyncio.Queue()
+    opened = asyncio.Event()
+
+    async def read() -> None:
         headers = {**peer.written("", {})[1], "accept": "text/event-stream"}
         async with peer.http.stream("GET", peer.url, headers=headers) as answer:
-            opened.put_nowait(peer.session)
             async for line in answer.aiter_lines():
+                opened.set()
                 if line.startswith("data: ") and "elicitation/complete" in line:
-                    heard.setdefault(peer.session, []).append(json.loads(line[6:])["params"]["elicitationId"])
-                    opened.put_nowait(peer.session)
+                    told.put_nowait(json.loads(line[6:])["params"]["elicitationId"])
 
-    async def pay(peer: OldPeer, page: str) -> str:
-        shown = ""
-        async with peer.stream("tools/call", name="far__pay", arguments={"page": page}) as found:
-            async for message in found:
-                if message.get("method") == "elicitation/create":
-                    shown = message["params"]["elicitationId"]
-                    await again(peer).respond(message["id"], {"action": "accept"})
-        return shown
+    reading = asyncio.create_task(read())
+    await opened.wait()
+    try:
+        yield told
+    finally:
+        reading.cancel()
 
-    peers = [OldPeer(url, capabilities={"elicitation": {"url": {}}}) for _ in range(6)]
-    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        for peer in peers:
-            await peer.open()
-        listening = [group.create_task(listen(again(peer))) for peer in peers for _ in range(2)]
-        assert len([await opened.get() for _ in listening]) == len(listening)
-        shown = {peer.session: await pay(again(peer), f"p-{number}") for number, peer in enumerate(peers)}
-        pages = [f"p-{number}" for number in range(len(peers))]
-        for _ in range(2):
-            await again(peers[0]).ask("tools/call", name="far__finish", arguments={"pages": pages, "when": "later"})
-        for _ in peers:
-            await opened.get()
-        for _ in range(2):
-            await again(peers[0]).ask("tools/call", name="far__finish", arguments={"pages": pages})
-        for one in listening:
-            one.cancel()
-    await close_peers()
-    assert heard == {session: [page] for session, page in shown.items()}
+
+async def first_of(*streams: asyncio.Queue[str]) -> str:
+    """The page that one of the streams is told."""
+    waits = [asyncio.create_task(one.get()) for one in streams]
+    done, others = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for other in others:
+        other.cancel()
+    (found,) = done
+    return found.result()

@@ -107,3 +107,18 @@ async def call(path: Path, name: str, arguments: dict[str, Any] | None = None, p
 def manifest(root: Path) -> dict[str, Any]:
     found = json.loads((root / "generated" / "manifest.json").read_bytes())
     return {**found, "tools": {tool["name"]: tool for tool in found["tools"]}}
+
+
+@asynccontextmanager
+async def open_workers(path: Path) -> AsyncIterator[tuple[Gateway, Gateway]]:
+    """Two gateways that have their commands from another process and know what the other relays, as two workers do."""
+    server = make_command_server(load_settings(path).sources)
+    links = [await server.connect() for _ in range(2)]
+    try:
+        async with (
+            Gateway.load(path, above=WorkerSockets(commands=links[0].detach())) as one,
+            Gateway.load(path, above=WorkerSockets(commands=links[1].detach())) as other,
+        ):
+            yield one, other
+    finally:
+        await server.close()

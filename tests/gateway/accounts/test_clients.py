@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,21 @@ async def test_a_client_without_an_event_stream_is_told_by_an_error(tmp_path: Pa
         (page,) = error["data"]["elicitations"]
         assert page["mode"] == "url"
         assert page["elicitationId"]
+        listens = {**headers, "accept": "text/event-stream"}
+        async with asyncio.timeout(60), http.stream("GET", url, headers=listens, timeout=60) as stream:
+            lines = stream.aiter_lines()
+            await anext(lines)
+            await here.link("ann", page["url"])
+            data = [line async for line in _until(lines, "elicitation/complete")]
+        assert json.loads(data[-1][6:])["params"] == {"elicitationId": page["elicitationId"]}
+        assert (await http.post(url, json=call, headers=headers)).json()["result"]["isError"] is False
+
+
+async def _until(lines: AsyncIterator[str], text: str) -> AsyncIterator[str]:
+    async for line in lines:
+        yield line
+        if text in line:
+            return
 
 
 async def test_rest_answers_202_with_the_link(tmp_path: Path, provider: AccountProvider) -> None:

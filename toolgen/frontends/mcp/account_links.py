@@ -11,7 +11,6 @@ import asyncio
 import secrets
 from asyncio import QueueFull
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +26,7 @@ from toolgen.frontends.mcp.messages import (
     ProtocolStyle,
     RpcFault,
 )
+from toolgen.frontends.mcp.shown_pages import ShownPages
 from toolgen.gateway.accounts.accounts import Accounts
 from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
@@ -41,6 +41,7 @@ ACCOUNT: Final = "account"
 """Key of the question in `inputRequests` (2026-07-28)."""
 _PAGES_REQUIRED: Final = -32042
 _CAPABILITY: Final = "elicitation_url"
+_ELICIT: Final = "elicitation/create"
 _LOOK_S: Final = 5.0
 _LINKED_S: Final = 300.0  # how long a client of 2026-07-28 waits whose person was shown the page
 
@@ -56,10 +57,11 @@ class AccountNeeded(Struct, frozen=True, kw_only=True):
 
 
 class AccountLinks:
-    """Asks the person at a caller's client to link an account. `waiting` has the calls that are kept until then."""
+    """Asks the person at a caller's client to link an account. `waiting` has the calls that are kept until then, and `pages` are
+    those that clients were shown."""
 
-    def __init__(self, accounts: Accounts, waiting: WaitingCalls, mailbox: PendingReplies) -> None:
-        self._accounts, self._waiting, self._mailbox = accounts, waiting, mailbox
+    def __init__(self, accounts: Accounts, waiting: WaitingCalls, mailbox: PendingReplies, pages: ShownPages) -> None:
+        self._accounts, self._waiting, self._mailbox, self._pages = accounts, waiting, mailbox, pages
 
     def may_ask(self, tool: Tool, capabilities: frozenset[str]) -> bool:
         """Return True if calls of a tool may need an account, and the client can show a page."""
@@ -109,17 +111,28 @@ class AccountLinks:
         params: dict[str, Any] = {"mode": "url", "message": self._message(needed), "url": needed.page}
         if style is ProtocolStyle.STATELESS:
             return Wanted({ACCOUNT: {"method": "elicitation/create", "params": params}})
-        params["elicitationId"] = secrets.token_hex(16)
+        params["elicitationId"] = page = secrets.token_hex(16)
+        self._pages.shown(caller.principal, caller.connection, _ELICIT, params, caller.send)
         if caller.send is None:
+            self._done_later(needed, page, caller)
             return RpcFault(code=_PAGES_REQUIRED, message=self._message(needed), data={"elicitations": [params]})
-        if (refused := await self._shown(needed, params, caller)) is not None:
-            if refused:
-                await self._waiting.cancel(needed.call_id, caller.principal)
-            return needed.result
-        done = {"elicitationId": params["elicitationId"]}
-        with suppress(QueueFull):
-            caller.send(encode({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": done}))
-        return None
+        refused = await self._shown(needed, params, caller)
+        if refused is None:
+            self._pages.done(page)
+        self._pages.close(caller.principal, caller.connection, caller.send)
+        if refused:
+            await self._waiting.cancel(needed.call_id, caller.principal)
+        elif refused is not None:
+            self._done_later(needed, page, caller)
+        return None if refused is None else needed.result
+
+    def _done_later(self, needed: AccountNeeded, page: str, caller: Caller) -> None:
+        """Tell the client, which does not wait, when the account is linked: it may make the call again then."""
+        if caller.connection:
+            linked = self._accounts.linked(
+                caller.principal, needed.source, within=MAX_QUESTION_S, left=lambda: False, since=self._accounts.now()
+            )
+            self._pages.done_after(page, linked)
 
     async def _awaited(self, answer: object, needed: AccountNeeded, caller: Caller) -> bool:
         """Wait until the person whose client accepted to show the page has linked an account, for five minutes at most."""
@@ -140,7 +153,7 @@ class AccountLinks:
             return disconnected() or (answer.done() and not _accepted(answer))
 
         try:
-            caller.send(encode({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": params}))
+            caller.send(encode({"jsonrpc": "2.0", "id": question, "method": _ELICIT, "params": params}))
             linked = await self._accounts.linked(
                 caller.principal, needed.source, within=MAX_QUESTION_S, left=left, since=since
             )

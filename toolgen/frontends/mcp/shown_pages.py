@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from msgspec import Struct
 
+from toolgen.core.errors import StateError
 from toolgen.frontends.mcp.sessions import session_key
 from toolgen.gateway.calls.context_updates import ResourceUpdates
 from toolgen.gateway.calls.json_body import encode
@@ -21,6 +23,7 @@ from toolgen.model.schema import Json
 __all__ = ["PageStream", "ShownPages"]
 
 _MAX_SESSIONS = 4096
+_MAX_WAITS = 1024
 _MAX_PAGES = 64
 """Pages of one session whose end is waited for, or is not told yet."""
 Send = Callable[[bytes], None]
@@ -66,6 +69,7 @@ class ShownPages:
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._holders: dict[str, set[str]] = {}  # the sessions that were shown a page which is not done
         self._streams: dict[str, list[PageStream]] = {}
+        self._waits: set[asyncio.Task[None]] = set()
         updates.shared("page", self._heard)
 
     def shown(
@@ -93,6 +97,25 @@ class ShownPages:
         for page, stream in () if mine is None else tuple(mine.shown.items()):
             if mine is not None and stream == send:
                 mine.shown[page] = None
+
+    def done_after(self, page: str, ending: Coroutine[Any, Any, bool]) -> None:
+        """Tell the sessions that were shown a page that it is done once an ending returns True, if not too many are waited for."""
+        if len(self._waits) >= _MAX_WAITS:
+            ending.close()
+            return
+        task = asyncio.create_task(self._done_after(page, ending))
+        self._waits.add(task)
+        task.add_done_callback(self._waits.discard)
+
+    async def _done_after(self, page: str, ending: Coroutine[Any, Any, bool]) -> None:
+        with suppress(StateError):
+            if await ending:
+                self.done(page)
+
+    def stop(self) -> None:
+        """Wait for no page any more: the gateway goes."""
+        for task in self._waits:
+            task.cancel()
 
     @contextmanager
     def listening(self, principal: Principal, session: str) -> Iterator[PageStream]:

@@ -77,6 +77,7 @@ async def serve_streams(gateway: Facade, principal: Principal, source: BinaryIO,
         while line := await lines.next():
             await session.take(line, group)
         await session.end()
+        session.stop()
         for task in speaking:
             task.cancel()
 
@@ -178,6 +179,10 @@ class _StdioSession:
         """Says how the tasks of this peer go on."""
         async for message in session_changes(self._mcp.tasks, self._principal, self._id):
             await self._said.put(encode(message))
+
+    def stop(self) -> None:
+        """Wait for nothing any more."""
+        self._mcp.pages.stop()
 
     async def tell_pages(self) -> None:
         """Tell this peer that web pages are done that it was shown."""

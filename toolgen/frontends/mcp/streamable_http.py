@@ -127,6 +127,7 @@ class McpEndpoint:
         """Ends the streams that clients listen to, and what they wait for."""
         self._listeners.close()
         self._mcp.tasks.close()
+        self._mcp.pages.stop()
 
     async def handle(self, request: Request, principal: Principal) -> Response | EventStream:
         """Answers an authenticated request. Raises `Rejected` for what is wrong before there is a message."""

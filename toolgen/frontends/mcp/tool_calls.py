@@ -109,7 +109,7 @@ class ToolCalls:
         self._asking_about: set[str] = set()
         self._follower = BridgedCalls(gateway, states, tasks)
         self._approvals = ApprovedCalls(gateway, tasks, self._follower)
-        self._accounts = AccountLinks(gateway.accounts, gateway.tool_calls.approvals.calls, mailbox)
+        self._accounts = AccountLinks(gateway.accounts, gateway.tool_calls.approvals.calls, mailbox, tasks.pages)
         self._ordinary_tools: dict[tuple[str, str, ProtocolStyle], _OrdinaryTool] = {}
 
     def converses(self, name: str, meta: Mapping[str, Any], caller: Caller) -> bool:

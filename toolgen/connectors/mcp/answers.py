@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeGuard
 
 from toolgen.connectors.mcp.messages import failed
 from toolgen.core.json_codec import encode_json
@@ -52,7 +52,7 @@ def _is_base64(value: Json) -> bool:
         return False
 
 
-def _is_media_type(value: Json) -> bool:
+def _is_media_type(value: Json) -> TypeGuard[str]:
     """A type and a subtype, and parameters without hidden characters."""
     return isinstance(value, str) and _MEDIA_TYPE.match(value) is not None
 

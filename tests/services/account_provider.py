@@ -61,6 +61,8 @@ class AccountProvider:
     faults: list[str] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
     wants: str = ""  # scopes that the API needs
+    classes: str = ""  # authentication (acr_values) that the API needs, with max_age 0
+    asked_with: dict[str, dict[str, str]] = field(default_factory=dict)  # authorization request of each token
     scopes: dict[str, str] = field(default_factory=dict)
     grants: str | None = None  # scopes that are given, whatever is asked for
 
@@ -116,6 +118,9 @@ class AccountProvider:
             if set(self.wants.split()) - set(self.scopes[token].split()):
                 challenge = f'Bearer realm="api", error="insufficient_scope", scope="{self.wants}"'
                 return Answered(403, b"{}", {"WWW-Authenticate": challenge, "Content-Type": "application/json"})
+            if self.classes and self.asked_with.get(token, {}).get("acr_values") != self.classes:
+                challenge = f'Bearer error="insufficient_user_authentication", acr_values="{self.classes}", max_age="0"'
+                return Answered(401, b"{}", {"WWW-Authenticate": challenge, "Content-Type": "application/json"})
             self.used.append(self.tokens[token])
             return Answered.json(owner=self.tokens[token])
         return Answered(404)
@@ -148,7 +153,9 @@ class AccountProvider:
                 if known is None or not _proven(known, form):
                     self.faults.append("code")
                     return Answered.json(400, error="invalid_grant")
-                return self._issued(known["person"], known.get("scope", ""))
+                answer = self._issued(known["person"], known.get("scope", ""))
+                self.asked_with[next(reversed(self.tokens))] = known
+                return answer
             case "refresh_token":
                 self.refreshed += 1
                 person = self.refresh_tokens.pop(form.get("refresh_token", ""), None)

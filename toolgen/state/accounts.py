@@ -45,7 +45,7 @@ class Account(Unprinted, frozen=True, kw_only=True):
 
     `expires` is the end of the access token, 0 if it never ends. `issuer` and `client` are the authorization server and the client
     that the tokens belong to: another server is never sent them. `default` marks the account that calls use. `asked` are the scopes that
-    the person was asked for because the system wanted them.
+    the person was asked for because the system wanted them, and `asked_classes` those of authentication (acr).
     """
 
     person: str
@@ -63,6 +63,7 @@ class Account(Unprinted, frozen=True, kw_only=True):
     default: bool = True
     subject: str = ""
     asked: tuple[str, ...] = ()
+    asked_classes: tuple[str, ...] = ()
     version: int = 0
 
     @property
@@ -89,6 +90,7 @@ class _Content(Struct, frozen=True, kw_only=True):
     default: bool
     subject: str
     asked: tuple[str, ...] = ()
+    asked_classes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "_Content(***)"

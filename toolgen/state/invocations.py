@@ -149,7 +149,7 @@ class AccountNeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Account that a call waits for: that of its person at the source of its tool, by name ("": the default one).
 
     `page` is the gateway's page for linking it. `scopes` are those that the system asked for beyond what the account has; the call
-    continues once the account was linked again after `since`.
+    continues once the account was linked again after `since`, which is 0 if any account will do.
     """
 
     name: str = ""

@@ -23,7 +23,7 @@ from toolgen.connectors.http.credentials import CredentialSelector, Provision, S
 from toolgen.connectors.http.downloads import AnswerDownload
 from toolgen.connectors.http.message import UndecodableError
 from toolgen.connectors.http.oauth.account_tokens import AccountRenewal, unlinked
-from toolgen.connectors.http.oauth.bearer_challenge import missing_scopes
+from toolgen.connectors.http.oauth.bearer_challenge import demand_of
 from toolgen.connectors.http.oauth.call_tokens import NoTokenError
 from toolgen.connectors.http.parameter_styles import UnbindableError
 from toolgen.connectors.http.redirects import MAX_HOPS, moved
@@ -267,12 +267,12 @@ class HttpExecutor:
         return replace(again, delivery=replace(again.delivery, attempts=2))
 
     async def _step_up(self, renewal: AccountRenewal, challenge: str) -> None:
-        """Ask the person for the scopes that the system refused a request for (RFC 6750 section 3.1). Raises
-        `AuthorizationRequiredError` if that may help."""
-        scopes = missing_scopes(challenge)
+        """Ask the person for the scopes or the authentication that the system refused a request for (RFC 6750 section 3.1, RFC 9470).
+        Raises `AuthorizationRequiredError` if that may help."""
+        demand = demand_of(challenge)
         with suppress(StateError, SecretError):  # the refusal of the system is reported instead
-            if scopes:
-                await renewal.widen(scopes)
+            if demand:
+                await renewal.widen(demand)
 
     async def _prepared(
         self, request: HttpRequest, course: _HttpAttempt

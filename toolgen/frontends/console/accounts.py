@@ -74,7 +74,8 @@ async def opened(visit: Visit) -> Response:
         source=ticket.source,
         title=accounts.title(ticket.source),
         account=ticket.name,
-        scopes=tuple(dict.fromkeys((*accounts.scopes(ticket.source), *ticket.scopes))),
+        scopes=tuple(dict.fromkeys((*accounts.scopes(ticket.source), *ticket.demand.scopes))),
+        authenticates=ticket.demand.authentication,
     )
 
 

@@ -20,7 +20,7 @@ from toolgen.connectors.http.outbound.request import OutboundError
 from toolgen.core.clock import Clock
 from toolgen.core.errors import SecretError, ToolgenError
 from toolgen.gateway.accounts.tokens import AccountAccess, SourceTokens
-from toolgen.model.account_need import ACCOUNT_NAME
+from toolgen.model.account_need import ACCOUNT_NAME, NO_DEMAND, AccountDemand
 from toolgen.model.call import Principal
 from toolgen.model.excerpt import bounded
 from toolgen.state.accounts import Account, AccountKey, AccountLink, AccountStore
@@ -55,13 +55,13 @@ class AccountLinkError(ToolgenError):
 
 
 class LinkTicket(AccountLink, frozen=True, kw_only=True):
-    """Invitation to link an account: of which person, for which source, and under which name. `scopes` are asked for beyond those of the
-    source."""
+    """Invitation to link an account: of which person, for which source, and under which name. `demand` is what the system asks for
+    beyond the scopes of the source."""
 
     source: str
     name: str
     principal: str
-    scopes: tuple[str, ...] = ()
+    demand: AccountDemand = NO_DEMAND
 
 
 class LinkAttempt(AccountLink, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class LinkAttempt(AccountLink, frozen=True, kw_only=True):
     issuer: str
     session: str
     default: bool
-    scopes: tuple[str, ...] = ()
+    demand: AccountDemand = NO_DEMAND
 
     def __repr__(self) -> str:
         return f"LinkAttempt({self.source}, ***)"
@@ -112,7 +112,7 @@ class Accounts:
             store=self._store, clock=self._clock, person=self.person, page=self.page, note=self._note_account
         )
         self._tokens = {name: SourceTokens(name, client, access) for name, client in self._clients.items()}
-        self._pages: OrderedDict[tuple[str, str, str, tuple[str, ...]], str] = OrderedDict()
+        self._pages: OrderedDict[tuple[str, str, str, AccountDemand], str] = OrderedDict()
         self._changed = asyncio.Event()
 
     @property
@@ -149,20 +149,26 @@ class Accounts:
         return self._tokens.get(source)
 
     async def page(
-        self, principal: Principal, source: str, name: str = "", scopes: tuple[str, ...] = (), *, fresh: bool = False
+        self,
+        principal: Principal,
+        source: str,
+        name: str = "",
+        demand: AccountDemand = NO_DEMAND,
+        *,
+        fresh: bool = False,
     ) -> str:
-        """Return the page at which the person of a call can link an account, with more scopes than the source says if there are any; ""
-        without a known address. Raises `StateError`."""
+        """Return the page at which the person of a call can link an account, with what the system demands beyond the scopes of the
+        source; "" without a known address. Raises `StateError`."""
         if not self._url:
             return ""
         person = self.person(principal)
-        known = self._pages.get((person, source, name, scopes))
+        known = self._pages.get((person, source, name, demand))
         if known is not None and not fresh and await self._store.peek(known, LinkTicket) is not None:
             return self._page(known)
         owner = _user_of(principal).id
-        ticket = LinkTicket(person=person, source=source, name=name or DEFAULT_NAME, principal=owner, scopes=scopes)
+        ticket = LinkTicket(person=person, source=source, name=name or DEFAULT_NAME, principal=owner, demand=demand)
         token = await self._store.keep(ticket, _TICKET_S)
-        self._pages[person, source, name, scopes] = token
+        self._pages[person, source, name, demand] = token
         if len(self._pages) > _MAX_PAGES:
             self._pages.popitem(last=False)
         return self._page(token)
@@ -189,7 +195,7 @@ class Accounts:
             )
         await self._check_person(ticket, principal)
         try:
-            asked = await self._clients[ticket.source].begin(self._redirect(ticket.source), ticket.scopes)
+            asked = await self._clients[ticket.source].begin(self._redirect(ticket.source), ticket.demand)
         except (OutboundError, SecretError) as error:
             raise self._failed(ticket.source, error) from None
         attempt = LinkAttempt(
@@ -202,7 +208,7 @@ class Accounts:
             redirect=asked.redirect,
             issuer=asked.issuer,
             session=session,
-            scopes=ticket.scopes,
+            demand=ticket.demand,
             default=not await self._has(ticket.person, ticket.source, other_than=ticket.name),
         )
         return asked.url, await self._store.keep(attempt, _ATTEMPT_S)
@@ -238,10 +244,10 @@ class Accounts:
         except (OutboundError, SecretError) as error:
             raise await self._refused(attempt, principal, self._failed(source, error).message) from None
         key = AccountKey(attempt.person, source, attempt.name)
-        return await self.keep(key, attempt.principal, tokens, default=attempt.default, asked=attempt.scopes)
+        return await self.keep(key, attempt.principal, tokens, default=attempt.default, asked=attempt.demand)
 
     async def keep(
-        self, key: AccountKey, principal: str, tokens: TokenSet, *, default: bool, asked: tuple[str, ...] = ()
+        self, key: AccountKey, principal: str, tokens: TokenSet, *, default: bool, asked: AccountDemand = NO_DEMAND
     ) -> Account:
         """Keep the account that tokens were given for, in place of the one of this name. Raises `AuditError` and `StateError`."""
         client, now = self._clients[key.source], self._clock.now()
@@ -260,7 +266,8 @@ class Accounts:
             linked=now,
             refreshed=now,
             default=default,
-            asked=asked,
+            asked=asked.scopes,
+            asked_classes=asked.acr_values,
         )
         if len(await self._store.of(key.person)) >= MAX_ACCOUNTS_EACH:
             raise AccountLinkError("the person has too many accounts", suggestion="unlink one first")
@@ -356,16 +363,14 @@ class Accounts:
                 continue
         return True
 
-    async def usable(
-        self, principal: Principal, source: str, name: str, *, scopes: tuple[str, ...] = (), since: float = 0.0
-    ) -> bool:
-        """Return True if a call of the person could be made with an account; with `scopes` only one that was linked `since` then. True
+    async def usable(self, principal: Principal, source: str, name: str, *, since: float = 0.0) -> bool:
+        """Return True if a call of the person could be made with an account that was linked `since` a time. True
         also for a source that takes no accounts any more. Raises `StateError` and `SecretError`."""
         tokens = self._tokens.get(source)
         if tokens is None:
             return True
         account = await tokens.usable(self.person(principal), name)
-        return account is not None and (not scopes or account.linked > since)
+        return account is not None and account.linked > since
 
     async def link_device(
         self,

@@ -16,7 +16,7 @@ from toolgen.connectors.http.oauth.account_client import AccountClient, Rejected
 from toolgen.connectors.http.outbound.request import OutboundError
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, SecretError
-from toolgen.model.account_need import AuthorizationRequiredError
+from toolgen.model.account_need import NO_DEMAND, AccountDemand, AuthorizationRequiredError
 from toolgen.model.auth import UserAccount
 from toolgen.model.call import Principal
 from toolgen.state.accounts import Account, AccountStore
@@ -30,6 +30,8 @@ _SPARE_S = 5.0
 _WAIT_S = 20.0
 _PAUSE_S = 0.05
 _MENDED_S = 30.0
+_FRESH_S = 60.0
+"""Time after a link for which the person is not asked to authenticate again: a system that is not content by then cannot be satisfied."""
 _FAILED_S = 5.0
 _MAX_PEOPLE = 10_000
 
@@ -46,7 +48,7 @@ class AccountAccess(Struct, frozen=True, kw_only=True):
     store: AccountStore
     clock: Clock
     person: Callable[[Principal], str]
-    page: Callable[[Principal, str, str, tuple[str, ...]], Awaitable[str]]
+    page: Callable[[Principal, str, str, AccountDemand], Awaitable[str]]
     note: Callable[[str, Account], Awaitable[None]]
 
 
@@ -110,20 +112,36 @@ class SourceTokens:
         self._warm.pop(key, None)
         return True
 
-    async def widen(self, form: UserAccount, principal: Principal, scopes: tuple[str, ...]) -> None:
-        """Ask the person for scopes that the account does not have, once: for those that were asked for before, nothing is raised."""
+    async def widen(self, form: UserAccount, principal: Principal, demand: AccountDemand) -> None:
+        """Ask the person for what the account does not have, once: for what they were asked before, nothing is raised."""
         account = await self.usable(self._person(principal), principal.account)
-        if account is None or not set(scopes) - {*account.scopes, *account.asked}:
+        if account is None:
             return
-        wanted = tuple(sorted({*account.asked, *scopes}))
+        missing = set(demand.scopes) - {*account.scopes, *account.asked}
+        if not missing and not self._is_stale(account, demand):
+            return
+        wanted = replace(
+            demand,
+            scopes=tuple(sorted({*account.asked, *demand.scopes})),
+            acr_values=demand.acr_values or account.asked_classes,
+        )
         page = await self._access.page(principal, self._source, account.name, wanted)
+        why = "to authenticate anew" if demand.authentication else "for more rights"
         raise AuthorizationRequiredError(
-            f"the person has to link the account at {self._source} again, for more rights, on this page, signed in as themselves: {page}",
+            f"the person has to link the account at {self._source} again, {why}, on this page, signed in as themselves: {page}",
             suggestion="show the person the link, and make the call again after that; the system refused the call",
             page=page,
             account=account.name,
-            scopes=wanted,
+            demand=wanted,
         )
+
+    def _is_stale(self, account: Account, demand: AccountDemand) -> bool:
+        """Return True if the person may authenticate as a system demands: they were not asked for that yet, or too long ago."""
+        if not demand.authentication:
+            return False
+        if set(demand.acr_values) - set(account.asked_classes):
+            return True
+        return 0 <= demand.max_age < self._access.clock.now() - account.linked - _FRESH_S
 
     def forget(self, person: str) -> None:
         """Let go of what is at hand of a person: an account was linked or unlinked."""
@@ -255,7 +273,7 @@ class SourceTokens:
 
     async def _require(self, principal: Principal) -> NoReturn:
         account = principal.account
-        page = await self._access.page(principal, self._source, account, ())
+        page = await self._access.page(principal, self._source, account, NO_DEMAND)
         named = f" named {account}" if account else ""
         if not page:
             raise AuthorizationRequiredError(

@@ -59,7 +59,7 @@ def account_error(known: Invocation) -> Error:
     """Return the error of a call that waits until its person has linked an account."""
     need = known.account or AccountNeed()
     page, named = need.page, f" named {need.name}" if need.name else ""
-    more = " again, with more rights," if need.scopes else ""
+    more = " again, with more rights," if need.scopes else " again, to authenticate anew," if need.since else ""
     where = f"on this page, signed in as themselves: {page}" if page else "with: toolgen accounts link"
     return Error(
         code="authorization_required",

@@ -64,8 +64,8 @@ class SuspendedCalls:
         need = AccountNeed(
             name=needed.account,
             page=needed.page,
-            scopes=needed.scopes,
-            since=self._accounts.now() if needed.scopes else 0.0,
+            scopes=needed.demand.scopes,
+            since=self._accounts.now() if needed.demand else 0.0,
         )
         try:
             made = msgspec.structs.replace(
@@ -100,7 +100,7 @@ class SuspendedCalls:
         if self._looked.get(known.id, -_LOOK_S) > now - _LOOK_S:
             return True
         person = of_party(known.principal)
-        if await self._accounts.usable(person, tool.source, need.name, scopes=need.scopes, since=need.since):
+        if await self._accounts.usable(person, tool.source, need.name, since=need.since):
             self._looked.pop(known.id, None)
             return False
         self._looked[known.id] = now

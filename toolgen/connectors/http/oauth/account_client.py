@@ -23,6 +23,7 @@ from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequ
 from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.connectors.secrets import SecretReference, SecretResolver
 from toolgen.core.clock import Clock
+from toolgen.model.account_need import NO_DEMAND, AccountDemand
 from toolgen.model.auth import OAuth, UserAccount
 from toolgen.model.secret import Unprinted
 
@@ -101,9 +102,9 @@ class AccountClient:
             self._metadata = (await discover(self.form, await self._via()), now + _METADATA_S)
         return self._metadata[0]
 
-    async def begin(self, redirect: str, more: tuple[str, ...] = ()) -> AuthorizationRequest:
-        """Return a new authorization request with PKCE (S256) and a state of its own, for the scopes of the source and `more`. Raises
-        `OutboundError` and `SecretError`."""
+    async def begin(self, redirect: str, demand: AccountDemand = NO_DEMAND) -> AuthorizationRequest:
+        """Return a new authorization request with PKCE (S256) and a state of its own, for the scopes of the source and what a system
+        demands beyond them (RFC 9470 section 4). Raises `OutboundError` and `SecretError`."""
         server, state, verifier = await self.metadata(), randomness.token_urlsafe(32), randomness.token_urlsafe(48)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=")
         query = {
@@ -115,9 +116,11 @@ class AccountClient:
             "code_challenge": challenge.decode("ascii"),
             "code_challenge_method": "S256",
         }
-        if scopes := dict.fromkeys((*self.form.scopes, *more)):
+        if scopes := dict.fromkeys((*self.form.scopes, *demand.scopes)):
             query[self.provider.scope_parameter] = self.provider.scope_separator.join(scopes)
         query |= {name: value for name in ("resource", "audience") if (value := getattr(self.form, name))}
+        query |= {"acr_values": " ".join(demand.acr_values)} if demand.acr_values else {}
+        query |= {"max_age": str(demand.max_age)} if demand.max_age >= 0 else {}
         known = {name for name, _ in parse_qsl(urlsplit(server.authorization_url).query, keep_blank_values=True)}
         if clash := sorted(known & query.keys()):
             raise OutboundError(f"its authorization endpoint sets {clash[0]} itself")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from toolgen.model.account_need import AuthorizationRequiredError
+from toolgen.model.account_need import AccountDemand, AuthorizationRequiredError
 from toolgen.model.auth import UserAccount
 from toolgen.model.call import Principal
 from toolgen.model.result import Error, Failed
@@ -30,9 +30,9 @@ class AccountTokens(Protocol):
     def reject(self, form: UserAccount, principal: Principal, token: str) -> bool:
         """Report that the system did not accept a token; return True if a new one may help."""
 
-    async def widen(self, form: UserAccount, principal: Principal, scopes: tuple[str, ...]) -> None:
-        """Report that the system requires more scopes than the account has. Raises `AuthorizationRequiredError` if the person can be asked
-        for them, once; returns if they were asked already. Raises `StateError` and `SecretError`."""
+    async def widen(self, form: UserAccount, principal: Principal, demand: AccountDemand) -> None:
+        """Report that the system requires more than the account has. Raises `AuthorizationRequiredError` if the person can be asked for
+        that, once; returns if they were asked already. Raises `StateError` and `SecretError`."""
 
 
 class AccountRenewal(Unprinted, frozen=True, kw_only=True):
@@ -47,6 +47,6 @@ class AccountRenewal(Unprinted, frozen=True, kw_only=True):
         """Return True if signing the request again with a new token may help."""
         return self.tokens.reject(self.form, self.principal, self.token)
 
-    async def widen(self, scopes: tuple[str, ...]) -> None:
-        """Report that the system requires more scopes, as `AccountTokens.widen` does."""
-        await self.tokens.widen(self.form, self.principal, scopes)
+    async def widen(self, demand: AccountDemand) -> None:
+        """Report that the system requires more, as `AccountTokens.widen` does."""
+        await self.tokens.widen(self.form, self.principal, demand)

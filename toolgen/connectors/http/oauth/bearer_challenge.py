@@ -1,4 +1,4 @@
-"""Challenge of a server that refuses a bearer token: its parameters, and the scopes that it asks for (RFC 6750, section 3)."""
+"""Challenge of a server that refuses a bearer token: its parameters (RFC 6750 section 3), and what it asks for beyond the token."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["bearer_parameters", "missing_scopes"]
+from toolgen.model.account_need import NO_DEMAND, AccountDemand
+
+__all__ = ["bearer_parameters", "demand_of", "missing_scopes"]
 
 _MAX_LENGTH: Final = 4096
 _MAX_SCOPES: Final = 20
+_MAX_CLASSES: Final = 10
+_MAX_AGE_S: Final = 366 * 86_400
 # A parameter: a token, or a quoted string with its escapes (RFC 9110, section 11.2).
 _PARAMETER = re.compile(r'(?<![^\s,])([A-Za-z_]{1,40})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 _BEARER = re.compile(r"(?:\A|,)\s*bearer(?=\s)", re.IGNORECASE)
@@ -34,3 +38,18 @@ def missing_scopes(header: str) -> tuple[str, ...]:
         return ()
     scopes = tuple(dict.fromkeys(found.get("scope", "").split()))
     return scopes if len(scopes) <= _MAX_SCOPES and all(_SCOPE.match(one) for one in scopes) else ()
+
+
+def demand_of(header: str) -> AccountDemand:
+    """Return what a challenge asks for: scopes, or another authentication of the person (RFC 9470 section 3); nothing if it reports another
+    error, or cannot be read."""
+    found = bearer_parameters(header)
+    if found is None or found.get("error") != "insufficient_user_authentication":
+        return AccountDemand(scopes=missing_scopes(header))
+    classes = tuple(dict.fromkeys(found.get("acr_values", "").split()))
+    if len(classes) > _MAX_CLASSES or not all(_SCOPE.match(one) for one in classes):
+        return NO_DEMAND
+    age = found.get("max_age", "" if classes else "0")  # without either, a new authentication is all that may help
+    if age and not (age.isascii() and age.isdigit() and len(age) <= 9 and int(age) <= _MAX_AGE_S):
+        return NO_DEMAND
+    return AccountDemand(acr_values=classes, max_age=int(age) if age else -1)

@@ -24,14 +24,17 @@ class GivenTelemetry(msgspec.Struct, forbid_unknown_fields=True):
     otlp: str = ""
     headers: dict[str, str] = {}
     signals: Annotated[list[Signal], msgspec.Meta(min_length=1)] = msgspec.field(default_factory=_SIGNALS.copy)
+    sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
 
 
 class TelemetrySettings(Struct, frozen=True, kw_only=True):
-    """Base URL of an OTLP/HTTP collector, without a slash at its end, and headers, which may be secrets."""
+    """Base URL of an OTLP/HTTP collector, without a slash at its end, and headers, which may be secrets. `sample` is the share of traces
+    that are sent, of those that begin at the gateway."""
 
     url: str
     headers: tuple[tuple[str, SecretReference], ...] = ()
     signals: frozenset[Signal] = frozenset(_SIGNALS)
+    sample: float = 1.0
 
 
 def read_telemetry(
@@ -62,4 +65,9 @@ def read_telemetry(
         if reference.provider == "literal":
             warnings.append(f"{at}: a secret is written out; keep it outside with ${{env:NAME}} or ${{file:/path}}")
         headers.append((name, reference))
-    return TelemetrySettings(url=given.otlp.rstrip("/"), headers=tuple(headers), signals=frozenset(given.signals))
+    return TelemetrySettings(
+        url=given.otlp.rstrip("/"),
+        headers=tuple(headers),
+        signals=frozenset(given.signals),
+        sample=given.sample,
+    )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -26,7 +27,8 @@ from toolgen.core.errors import ConfigError
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.telemetry.exporter import Telemetry
-from toolgen.gateway.telemetry.spans import SpanQueue
+from toolgen.gateway.telemetry.messages import OtlpEncoder
+from toolgen.gateway.telemetry.spans import EndedSpan, SpanQueue
 from toolgen.model.trace_context import Trace
 
 __all__ = ["api", "key"]  # the fixtures
@@ -193,6 +195,51 @@ async def test_what_a_collector_does_not_understand_is_not_sent_again(tmp_path: 
         assert exporter.counts.failed["traces"] == 2
 
 
+async def test_traces_that_are_left_out_have_no_spans_and_the_traces_of_callers_have(tmp_path: Path, api: Any) -> None:
+    url, told = api
+    async with Collector().serving() as collector:
+        async with served(tmp_path, url, collector.port, sample=0.0) as (_, _exporter, client):
+            assert (await client.post(REST[0], json=REST[1])).status_code == 200
+            assert (await client.post("/mcp", json=mcp()[1])).status_code == 200
+            assert (await client.post("/mcp", json=mcp(traceparent=PARENT)[1])).status_code == 200
+        assert sorted(span.trace_id.hex() for span in collector.spans()) == [TRACE, TRACE]
+    assert [TRACE in one.get("traceparent", "") for one in told] == [False, False, True]
+
+
+def test_a_share_of_the_traces_has_spans() -> None:
+    queue = SpanQueue(sample=0.25)
+    for _ in range(4000):
+        queue.of_rest_call(None).end("")
+    assert 800 < queue.waiting < 1200  # six standard deviations
+
+
+def test_spans_are_read_back_by_the_messages_of_opentelemetry() -> None:
+    def span(**changes: Any) -> EndedSpan:
+        trace = Trace(trace_id="ab" * 16, span_id="cd" * 8, parent_id="ef" * 8, flags=1, state="rojo=1")
+        plain = EndedSpan(trace=trace, name="a", kind=2, began=1, ended=2**63, attributes=(), failed=False)
+        return msgspec.structs.replace(plain, **changes)
+
+    long, odd = "é" * 300, "\ud800 😀"
+    values: tuple[tuple[str, str | int], ...] = ((long, long), ("n", -1), ("z", 0), ("b", 2**62), ("o", odd), ("", ""))
+    alone = Trace(trace_id="00" * 15 + "01", span_id="01" * 8, flags=0x101)
+    given = [span(attributes=values, failed=True), span(trace=alone, name=long, kind=3)]
+    request = ExportTraceServiceRequest.FromString(OtlpEncoder("worker", 1.0).spans(given))
+    (resource,) = request.resource_spans
+    (group,) = resource.scope_spans
+    first, second = group.spans
+    assert (attributes(resource.resource)["service.instance.id"], group.scope.name) == ("worker", "toolgen")
+    assert (first.trace_id.hex(), first.span_id.hex(), first.parent_span_id.hex()) == ("ab" * 16, "cd" * 8, "ef" * 8)
+    assert (first.trace_state, first.name, first.kind, first.flags) == ("rojo=1", "a", 2, 1)
+    assert (first.start_time_unix_nano, first.end_time_unix_nano, first.status.code) == (1, 2**63, 2)
+    read = [
+        (one.key, one.value.string_value if one.value.HasField("string_value") else one.value.int_value)
+        for one in first.attributes
+    ]
+    assert read == [(long, long), ("n", -1), ("z", 0), ("b", 2**62), ("o", "? 😀"), ("", "")]
+    assert (second.parent_span_id, second.trace_state, second.name, second.kind) == (b"", "", long, 3)
+    assert (second.status.code, second.flags) == (0, 0x101)
+
+
 def test_the_oldest_spans_are_dropped_and_counted_when_there_is_no_room() -> None:
     queue = SpanQueue(size=3)
     trace = Trace(trace_id="ab" * 16, span_id="cd" * 8, flags=1)
@@ -212,6 +259,7 @@ def test_the_oldest_spans_are_dropped_and_counted_when_there_is_no_room() -> Non
     [
         {},
         {"otlp": ""},
+        {"otlp": "http://127.0.0.1:4318", "sample": 1.5},
         {"otlp": "127.0.0.1:4318"},
         {"otlp": "http://user:canary@127.0.0.1:4318"},
         {"otlp": "http://127.0.0.1:4318?key=canary"},

@@ -10,14 +10,13 @@ from importlib.metadata import version
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric, NumberDataPoint
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from toolgen.gateway.metrics.metrics import BOUNDS, DurationHistogram
 from toolgen.gateway.metrics.prometheus_format import Family
+from toolgen.gateway.telemetry.span_encoding import encoded_spans
 from toolgen.gateway.telemetry.spans import EndedSpan
 
 __all__ = ["OtlpEncoder"]
@@ -41,29 +40,13 @@ class OtlpEncoder:
         }
         self._resource = Resource(attributes=_attributes(attributes.items()))
         self._scope = InstrumentationScope(name="toolgen", version=own)
+        self._resource_bytes = bytes(self._resource.SerializeToString())
+        self._scope_bytes = bytes(self._scope.SerializeToString())
         self._began = int(began_s * _NS)
 
     def spans(self, ended: Sequence[EndedSpan]) -> bytes:
         """Return the export request of spans."""
-        request = ExportTraceServiceRequest()
-        group = request.resource_spans.add(resource=self._resource).scope_spans.add(scope=self._scope)
-        for one in ended:
-            trace = one.trace
-            span = group.spans.add(
-                trace_id=bytes.fromhex(trace.trace_id),
-                span_id=bytes.fromhex(trace.span_id),
-                parent_span_id=bytes.fromhex(trace.parent_id),
-                trace_state=trace.state,
-                flags=trace.flags,
-                name=one.name,
-                kind=one.kind,
-                start_time_unix_nano=one.began,
-                end_time_unix_nano=one.ended,
-                attributes=_attributes(one.attributes),
-            )
-            if one.failed:
-                span.status.code = Status.STATUS_CODE_ERROR
-        return bytes(request.SerializeToString())
+        return encoded_spans(self._resource_bytes, self._scope_bytes, ended)
 
     def logs(self, records: Iterable[logging.LogRecord]) -> bytes:
         """Return the export request of log lines."""

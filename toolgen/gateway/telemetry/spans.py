@@ -5,7 +5,7 @@ They have names, codes and times, by OpenTelemetry's conventions for MCP and Gen
 
 from __future__ import annotations
 
-import secrets
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
@@ -23,7 +23,21 @@ __all__ = ["EndedSpan", "OtlpSpan", "SpanQueue"]
 
 _SERVER, _CLIENT = 2, 3  # kinds of spans, as OTLP numbers them
 _SAMPLED = 1
+_random = random.Random()  # noqa: S311 - ids of traces are no secrets
+_bits, _share = _random.getrandbits, _random.random
 Execute: TypeAlias = Callable[[Call], Coroutine[Any, Any, Success | Failed | Refused]]
+
+
+class NoSpan(Struct, frozen=True):
+    """Span of a request that is left out."""
+
+    trace: None = None
+
+    def end(self, error: str) -> None:
+        """Do nothing."""
+
+
+NO_SPAN = NoSpan()
 
 
 class EndedSpan(Struct, frozen=True, kw_only=True):
@@ -39,15 +53,28 @@ class EndedSpan(Struct, frozen=True, kw_only=True):
 
 
 class SpanQueue:
-    """`Spans` and spans of upstream attempts. Above `size` the oldest spans are dropped and counted."""
+    """`Spans` and spans of upstream attempts. Above `size` the oldest spans are dropped and counted.
 
-    def __init__(self, size: int = 8192) -> None:
-        self._size = size
+    `sample` is the share of traces that get spans, of those that begin here; in a trace of a caller, the caller decides.
+    """
+
+    def __init__(self, size: int = 8192, sample: float = 1.0) -> None:
+        self._size, self._sample = size, sample
         self._ended: deque[EndedSpan] = deque()
         self.dropped = 0
 
-    def begin(self, operation: TracedRequest) -> OtlpSpan:
+    @property
+    def waiting(self) -> int:
+        """Return the number of spans in the queue."""
+        return len(self._ended)
+
+    def _leaves_out(self, parent: Trace | None) -> bool:
+        return parent is None and self._sample < 1.0 and _share() >= self._sample
+
+    def begin(self, operation: TracedRequest) -> OtlpSpan | NoSpan:
         """Begin the span of an MCP request, below that of its caller."""
+        if self._leaves_out(operation.parent):
+            return NO_SPAN
         attributes: list[tuple[str, str | int]] = [("mcp.method.name", operation.method)]
         if operation.version:
             attributes.append(("mcp.protocol.version", operation.version))
@@ -61,14 +88,18 @@ class SpanQueue:
             name = f"{name} {operation.tool}"
         return OtlpSpan(self, name, _SERVER, operation.parent or below(None), attributes)
 
-    def of_rest_call(self, parent: Trace | None) -> OtlpSpan:
+    def of_rest_call(self, parent: Trace | None) -> OtlpSpan | NoSpan:
         """Begin the span of a call over REST. The tool is in the span of its execution: a caller may not see every name."""
+        if self._leaves_out(parent):
+            return NO_SPAN
         route = "/v1/tools/{name}/call"
         attributes: list[tuple[str, str | int]] = [("http.request.method", "POST"), ("http.route", route)]
         return OtlpSpan(self, f"POST {route}", _SERVER, parent or below(None), attributes)
 
     def executed(self, execute: Execute, call: Call) -> Coroutine[Any, Any, Success | Failed | Refused]:
-        """Execute a call in a separate span, whose context is sent to the upstream system."""
+        """Execute a call in a separate span, whose context is sent to the upstream system. A call of a request without a span has none."""
+        if call.trace is None and self._sample < 1.0:
+            return execute(call)
         trace = below(call.trace)
         tool = call.tool
         attributes: list[tuple[str, str | int]] = [
@@ -159,10 +190,10 @@ def _outcome(span: OtlpSpan, result: Success | Failed | Refused) -> str:
 def below(parent: Trace | None) -> Trace:
     """Return a new position in a trace, below another; without one, in a new trace."""
     if parent is None:
-        return Trace(trace_id=secrets.token_hex(16), span_id=secrets.token_hex(8), flags=_SAMPLED)
+        return Trace(trace_id=f"{_bits(128) or 1:032x}", span_id=f"{_bits(64) or 1:016x}", flags=_SAMPLED)
     return Trace(
         trace_id=parent.trace_id,
-        span_id=secrets.token_hex(8),
+        span_id=f"{_bits(64) or 1:016x}",
         parent_id=parent.span_id,
         flags=parent.flags,
         state=parent.state,

@@ -60,3 +60,75 @@ class RedisServer:
         """What one gateway process would count with."""
         where = RedisLocation(host="127.0.0.1", port=self.port, **location)  # type: ignore[arg-type]
         return SharedBuckets(RedisLink(where, lambda: password), SystemClock(), lease_s=lease_s)
+
+
+class RedisCluster:
+    """Three nodes of a Redis Cluster on loopback, each with a third of the slots."""
+
+    def __init__(self, folder: Path) -> None:
+        self.nodes: list[RedisServer] = []
+        for number in range(3):
+            place = folder / str(number)
+            place.mkdir()
+            bus = _free_bus_port()
+            self.nodes.append(RedisServer(place, "--cluster-enabled", "yes", "--cluster-port", str(bus)))
+
+    @property
+    def port(self) -> int:
+        """Port of the first node."""
+        return self.nodes[0].port
+
+    def start(self) -> None:
+        for node in self.nodes:
+            node.start()
+        places = [f"127.0.0.1:{node.port}" for node in self.nodes]
+        create = ["redis-cli", "--cluster", "create", *places, "--cluster-yes"]
+        subprocess.run(create, check=True, stdout=subprocess.DEVNULL, timeout=60)
+        until = time.monotonic() + 60
+        while any("cluster_state:ok" not in self.said(node, "CLUSTER", "INFO") for node in self.nodes):
+            if time.monotonic() > until:
+                raise RuntimeError("the cluster is not complete")
+            time.sleep(0.1)
+
+    def said(self, node: RedisServer, *command: str) -> str:
+        """Return the answer of a node to a command."""
+        asked = ["redis-cli", "-p", str(node.port), *command]
+        return subprocess.run(asked, check=True, capture_output=True, text=True, timeout=20).stdout.strip()
+
+    def owner(self, slot: int) -> RedisServer:
+        """Return the node that has a slot."""
+        for node in self.nodes:
+            ranges = [
+                part
+                for line in self.said(node, "CLUSTER", "NODES").splitlines()
+                if "myself" in line
+                for part in line.split()[8:]
+            ]
+            bounds = [(int(first), int(last or first)) for first, _, last in (one.partition("-") for one in ranges)]
+            if any(first <= slot <= last for first, last in bounds):
+                return node
+        raise RuntimeError("no node has the slot")
+
+    def move(self, slot: int, to: RedisServer) -> None:
+        """Give a slot with its keys to another node, as `redis-cli --cluster reshard` does."""
+        origin = self.owner(slot)
+        ids = {node.port: self.said(node, "CLUSTER", "MYID") for node in self.nodes}
+        self.said(to, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", ids[origin.port])
+        self.said(origin, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", ids[to.port])
+        while names := self.said(origin, "CLUSTER", "GETKEYSINSLOT", str(slot), "100").split():
+            said = self.said(origin, "MIGRATE", "127.0.0.1", str(to.port), "", "0", "5000", "KEYS", *names)
+            if said != "OK":
+                raise RuntimeError(said)
+        for node in (to, origin, *self.nodes):
+            self.said(node, "CLUSTER", "SETSLOT", str(slot), "NODE", ids[to.port])
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.stop()
+
+
+def _free_bus_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        return port

@@ -231,7 +231,7 @@ def _is_loopback(host: str) -> bool:
 
 _SHAPE = "memory, or redis://user:${env:REDIS_PASSWORD}@host:6379/0 (rediss:// with TLS)"
 _CERTIFICATES = ("sslrootcert", "sslcert", "sslkey")
-_OPTIONS = (*_CERTIFICATES, "prefix")
+_OPTIONS = (*_CERTIFICATES, "prefix", "cluster")
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
 
 
@@ -271,6 +271,9 @@ def read_state(text: str, where: str, root: Path, warnings: list[str]) -> StateS
     tls = parts.scheme == "rediss"
     if certificates and not tls:
         raise ConfigError("state: certificates belong to rediss://", where=where)
+    cluster, database = options.get("cluster") == "1", _database(parts.path, where)
+    if cluster and database:
+        raise ConfigError("state: a cluster has database 0 alone", where=where)
     for name, path in certificates.items():
         if not Path(path).is_file():
             raise ConfigError(f"state: the file of {name} does not exist", where=where)
@@ -278,11 +281,12 @@ def read_state(text: str, where: str, root: Path, warnings: list[str]) -> StateS
         location=RedisLocation(
             host=parts.hostname,
             port=port or 6379,
-            database=_database(parts.path, where),
+            database=database,
             user=unquote(parts.username or ""),
             tls=tls,
             certificates=MappingProxyType(certificates),
             prefix=options.get("prefix", "toolgen"),
+            cluster=cluster,
         ),
         password=_password(password, where, warnings),
     )
@@ -300,6 +304,8 @@ def _options(parts: SplitResult, where: str) -> dict[str, str]:
         options[name] = value
     if not _PREFIX.match(options.get("prefix", "toolgen")):
         raise ConfigError("state: prefix takes 1 to 64 of A-Z a-z 0-9 _ . : -", where=where)
+    if options.get("cluster", "1") != "1":
+        raise ConfigError("state: cluster takes 1", where=where, suggestion="leave it out for a single server")
     return options
 
 

@@ -10,14 +10,15 @@ import contextlib
 import logging
 from collections.abc import Callable
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from toolgen.core.background import SeldomLog
 from toolgen.core.clock import Clock
 from toolgen.core.socket_poll import HangUpPoll
 from toolgen.state.count_connection import TIMEOUT_S, LinkError, ReplyError, Script, StoreUnreachableError
+from toolgen.state.redis_cluster import ClusterSlot
 from toolgen.state.redis_location import RedisLocation
-from toolgen.state.redis_replies import link_error
+from toolgen.state.redis_replies import is_moved, link_error
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -39,7 +40,8 @@ class RedisLink:
 
     def __init__(self, location: RedisLocation, password: Callable[[], str]) -> None:
         self.location = location
-        self.prefix = location.prefix
+        self.prefix = location.key_prefix
+        self._slot = ClusterSlot(location.host, location.port, self.prefix) if location.cluster else None
         self._password = password
         self._client: Redis | None = None
         self._place = f"{location.host}:{location.port}"
@@ -53,7 +55,8 @@ class RedisLink:
 
     async def run(self, script: Script, argument: bytes) -> list[int]:
         """Run a script and return its integers. Raises `LinkError` within twice `TIMEOUT_S`."""
-        answer = await self._ask(script, (), (argument,))
+        # A node of a cluster sees by the key that it has to refuse a script; its own keys are in the argument.
+        answer = await self._ask(script, () if self._slot is None else (self.prefix,), (argument,))
         if not isinstance(answer, list) or not all(isinstance(item, int) for item in answer):
             await self._drop()
             raise StoreUnreachableError("TypeError", unconfirmed=True)
@@ -95,7 +98,13 @@ class RedisLink:
         try:
             client = await self._ready()
             connecting = False
-            return await _evaluated(client, script, keys, arguments)
+            try:
+                return await _evaluated(client, script, keys, arguments)
+            except Exception as error:
+                if self._slot is None or not is_moved(error):
+                    raise
+                await self._drop()  # nothing was executed: the slot has another node by now
+                return await _evaluated(await self._ready(), script, keys, arguments)
         except asyncio.CancelledError:
             await self._drop()
             raise
@@ -116,16 +125,45 @@ class RedisLink:
         if self._client is None:
             # The store of the password (Vault, a keyring) may be slow, and other work continues meanwhile.
             self._refuse_closed()
-            client = self._connected(await asyncio.to_thread(self._password))
-            try:
-                await client.initialize()
-                self._refuse_closed()
-            except BaseException:
-                await _end(client)
-                raise
+            password = await asyncio.to_thread(self._password)
+            client = await self._opened(password) if self._slot is None else await self._of_slot(self._slot, password)
             self._client = client
             self._watch(client)
         return self._client
+
+    async def _opened(self, password: str, host: str = "", port: int = 0) -> Redis:
+        """Return an open client of a node, of the one in the settings by default."""
+        client = self._connected(password, host or self.location.host, port or self.location.port)
+        try:
+            await client.initialize()
+            self._refuse_closed()
+        except BaseException:
+            await _end(client)
+            raise
+        return client
+
+    async def _of_slot(self, slot: ClusterSlot, password: str) -> Redis:
+        """Return an open client of the node of a cluster that has the keys. Raises the error of the last node that was asked."""
+        failure: Exception | None = None
+        for host, port in slot.nodes():
+            try:
+                asked: Any = await self._opened(password, host, port)
+            except Exception as error:  # noqa: BLE001 - another node may answer
+                failure = error
+                continue
+            try:
+                owner = slot.owner(await asked.execute_command("CLUSTER", "SLOTS"), host)
+            except Exception as error:  # noqa: BLE001 - as above
+                failure, owner = error, None
+            if owner == (host, port):
+                return cast("Redis", asked)
+            await _end(asked)
+            if owner is not None:
+                try:
+                    return await self._opened(password, *owner)
+                except Exception as error:  # noqa: BLE001 - another node may know a newer owner
+                    failure = error
+        raise failure or StoreUnreachableError("no node of the cluster has the keys")
 
     def _watch(self, client: Any) -> None:
         writer = client.connection._writer
@@ -148,7 +186,7 @@ class RedisLink:
         if self._closed:
             raise StoreUnreachableError("the connection was closed")
 
-    def _connected(self, password: str) -> Redis:
+    def _connected(self, password: str, host: str, port: int) -> Redis:
         from redis.asyncio import Redis  # noqa: PLC0415 - an optional dependency
         from redis.asyncio.retry import Retry  # noqa: PLC0415
         from redis.backoff import NoBackoff  # noqa: PLC0415
@@ -159,8 +197,8 @@ class RedisLink:
             names = {"sslrootcert": "ssl_ca_certs", "sslcert": "ssl_certfile", "sslkey": "ssl_keyfile"}
             tls = {"ssl": True, **{names[name]: path for name, path in where.certificates.items()}}
         return Redis(
-            host=where.host,
-            port=where.port,
+            host=host,
+            port=port,
             db=where.database,
             username=where.user or None,
             password=password or None,

@@ -11,7 +11,10 @@ __all__ = ["RedisLocation"]
 
 
 class RedisLocation(Struct, frozen=True, kw_only=True):
-    """Location of Redis. `certificates` has the files sslrootcert, sslcert and sslkey; `prefix` begins every key."""
+    """Location of Redis. `certificates` has the files sslrootcert, sslcert and sslkey; `prefix` begins every key.
+
+    `cluster`: this is one node of a Redis Cluster. All keys have the prefix as their hash tag, so that scripts find them in one slot.
+    """
 
     host: str
     port: int = 6379
@@ -20,3 +23,9 @@ class RedisLocation(Struct, frozen=True, kw_only=True):
     tls: bool = False
     certificates: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     prefix: str = "toolgen"
+    cluster: bool = False
+
+    @property
+    def key_prefix(self) -> str:
+        """Beginning of every key as it is stored."""
+        return f"{{{self.prefix}}}" if self.cluster else self.prefix

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from toolgen.core.errors import connection_failure
 from toolgen.state.count_connection import LinkError, ReplyError, StoreUnreachableError
 
-__all__ = ["link_error"]
+__all__ = ["is_moved", "link_error"]
 
 OWN_CODE = "TOOLGEN"
 """Code of errors of our own scripts; their text is fixed and quotes nothing."""
@@ -21,9 +21,9 @@ _UNUSABLE: Mapping[str, str] = MappingProxyType(
         "MASTERDOWN": "it is a replica without its primary",
         "CLUSTERDOWN": "its cluster is down",
         "TRYAGAIN": "its cluster moves keys",
-        "MOVED": "it is one node of a cluster; name a single server in `state:`",
-        "ASK": "it is one node of a cluster; name a single server in `state:`",
-        "CROSSSLOT": "it is one node of a cluster; name a single server in `state:`",
+        "MOVED": "it is one node of a cluster; write `?cluster=1` in `state:`",
+        "ASK": "it is one node of a cluster; write `?cluster=1` in `state:`",
+        "CROSSSLOT": "it is one node of a cluster; write `?cluster=1` in `state:`",
         "BUSY": "a script keeps it busy",
         "MISCONF": "it cannot save its data, and takes no writes",
         "NOREPLICAS": "it has too few replicas, and takes no writes",
@@ -87,6 +87,11 @@ def link_error(error: BaseException, place: str, *, connecting: bool = False) ->
         return StoreUnreachableError(f"{place}: it refuses the connection ({code}); check `state:` in toolgen.yaml")
     own = _OWN_TEXT.search(str(error))
     return ReplyError(own[1].strip() if own else f"Redis answered with an error ({code})")
+
+
+def is_moved(error: BaseException) -> bool:
+    """Return True if a node of a cluster refused a request because another node has the keys. Then nothing was executed."""
+    return _code_of(error) == "MOVED"
 
 
 def _code_of(error: BaseException) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from msgspec.structs import replace
 from redis.asyncio import Redis
 
-from tests.redis_server import RedisServer
+from tests.redis_server import RedisCluster, RedisServer
 from toolgen.core.clock import FixedClock
 from toolgen.state.call_journal import CallJournal
 from toolgen.state.departures import Departures, RedisDepartures, SqliteDepartures
@@ -31,7 +32,7 @@ from toolgen.state.redis_location import RedisLocation
 from toolgen.state.store_watch import StoreWatch
 from toolgen.state.value_vault import RedisVault, SqliteVault, ValueVault
 
-__all__ = ["FileStore", "PauseStore", "RedisStore", "Store"]
+__all__ = ["ClusterStore", "FileStore", "PauseStore", "RedisStore", "Store"]
 
 KEY = b"k" * 32
 
@@ -227,6 +228,23 @@ class RedisStore(Store):
         other = RedisStore(folder, RedisServer(folder).port)  # which nobody started
         other._opened = self._opened
         return other
+
+
+class ClusterStore(RedisStore):
+    """Keys of one prefix in a cluster. The settings name a node that has the keys of a third of all prefixes."""
+
+    def __init__(self, folder: Path, cluster: RedisCluster) -> None:
+        super().__init__(folder, cluster.port)
+        self._cluster = cluster
+        self.location = replace(self.location, cluster=True)
+
+    async def written(self) -> bytes:
+        found = b""
+        for node in self._cluster.nodes:
+            async with Redis(host="127.0.0.1", port=node.port) as redis:
+                names: list[Any] = await redis.keys(f"{self.location.key_prefix}:*")
+                found += b"".join([name + (await redis.dump(name) or b"") for name in names])
+        return found
 
 
 def _seal() -> Seal:

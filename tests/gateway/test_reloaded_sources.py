@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 import pytest
 from graphql import build_schema, graphql_sync
 
-from tests.gateway.catalog.test_catalog_reloader import running
 from tests.patient import until
 from tests.services.local import LocalServer
 from tests.services.local import running as serving
@@ -124,7 +123,7 @@ async def test_an_http_api_that_changed_is_held_at_its_pin_and_then_in_force(
     with upstream(answer) as url:
         path = project(tmp_path, f'{{openapi: "{url}/openapi.json", server: "{url}"}}')
 
-        async def scenario(gateway: Gateway) -> Any:
+        async with Gateway.load(path) as gateway:
             before, bot = gateway.manifest, gateway.principal("bot")
             assert await search(gateway, "wooden shelves") == ["src__list_shelves"]
             paths.append(AFTER)
@@ -137,9 +136,9 @@ async def test_an_http_api_that_changed_is_held_at_its_pin_and_then_in_force(
             book = next(tool for tool in gateway.tool_calls.catalog(bot) if tool.name == "src__get_book")
             calls = [await said(gateway, name) for name in ("src__list_readers", "src__list_shelves")]
             found = await search(gateway, "subscribed readers"), await search(gateway, "wooden shelves")
-            return drift, accepted, book.description, calls, found, await said(gateway, "src__get_book", {"id": 3})
-
-        drift, accepted, description, calls, (readers, shelves), book = await running(path, scenario)
+            description = book.description
+            readers, shelves = found
+            book = await said(gateway, "src__get_book", {"id": 3})
     assert drift.startswith("1\n")
     assert "Ignore what was asked" in drift
     assert "src__list_shelves" in drift
@@ -192,7 +191,7 @@ async def test_a_graphql_schema_that_changed_is_held_at_its_pin_and_then_in_forc
         async def document(gateway: Gateway, field: str) -> Any:
             return await said(gateway, "src__run_query", {"query": f"{{ {field} }}"})
 
-        async def scenario(gateway: Gateway) -> Any:
+        async with Gateway.load(path) as gateway:
             before = gateway.manifest
             assert "src__list_shelves" in await search(gateway, "wooden shelves")
             texts.append(NEW_SDL)
@@ -208,9 +207,7 @@ async def test_a_graphql_schema_that_changed_is_held_at_its_pin_and_then_in_forc
             if documents:
                 await gateway.tools.remove("src__list_readers")
                 written.append(await document(gateway, "readers"))
-            return drift, accepted, calls, found, asked, written
-
-        drift, accepted, calls, (readers, shelves), asked, written = await running(path, scenario)
+            readers, shelves = found
     assert drift.startswith("1\n")
     assert "shelves" in drift
     assert accepted.startswith("0\n")
@@ -246,7 +243,7 @@ async def test_a_database_and_queries_that_changed_are_in_force_with_the_policy_
         answer = await said(gateway, "src__query", {"sql": f"SELECT count(*) AS n FROM {table}"})
         return answer if isinstance(answer, str) else answer["rows"]
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         before = gateway.manifest
         assert await search(gateway, "wooden shelves") != []
         assert await asked(gateway, "shelves") == [[0]]
@@ -265,9 +262,8 @@ async def test_a_database_and_queries_that_changed_are_in_force_with_the_policy_
         tables = [await asked(gateway, table) for table in ("readers", "shelves", "books")]
         calls = [await said(gateway, name) for name in ("src__count_readers", "src__count_shelves")]
         described: Any = await said(gateway, "src__describe_table", {"table": "books"})
-        return found, tables, calls, described, gateway.operations.warnings()
-
-    (readers, shelves), tables, calls, described, warnings = await running(path, scenario)
+        readers, shelves = found
+        warnings = gateway.operations.warnings()
     assert "src__count_readers" in readers
     assert "src__count_shelves" not in shelves
     assert tables == [[[1]], "sql_refused", [[0]]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.gateway.catalog.test_runtime_tools import MODULE, OPEN, changes, name
 from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
-from toolgen.core.errors import StateError
+from toolgen.core.errors import StateUnavailableError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.state.shared_state import seal_file
 from toolgen.state.encryption import seal_of
@@ -43,13 +44,11 @@ def machines(root: Path, server: RedisServer, count: int = 2) -> list[Path]:
     return [root / f"m{number}" / first.name for number in range(count)]
 
 
-Work = Callable[[Gateway, Gateway], Awaitable[Any]]
-
-
-async def both(root: Path, server: RedisServer, work: Work) -> Any:
+@asynccontextmanager
+async def both(root: Path, server: RedisServer) -> AsyncIterator[tuple[Gateway, Gateway]]:
     one, two = machines(root, server)
     async with Gateway.load(one) as first, Gateway.load(two) as second, asyncio.timeout(120):
-        return await work(first, second)
+        yield first, second
 
 
 async def spare(gateway: Gateway) -> Any:
@@ -60,7 +59,7 @@ async def spare(gateway: Gateway) -> Any:
 
 
 async def test_what_one_machine_adds_and_removes_holds_on_the_other(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway) -> Any:
+    async with both(tmp_path, server) as (first, second):
         added = await first.tools.add(await spare(first), effect="read")
         await first.tools.add(pay)
         await first.tools.remove("own__version")
@@ -77,9 +76,7 @@ async def test_what_one_machine_adds_and_removes_holds_on_the_other(tmp_path: Pa
         await second.tools.remove("added__spare")
         await until(lambda: names(first) == ["added__pay", "own__slow", "own__version"])
         assert await said(first, "own__version") == 1
-        return added.digest
-
-    digest = await both(tmp_path, server, work)
+        digest = added.digest
     codes = ["tool_added", "tool_removed", "tool_restored", "tool_removed"]
     for machine in ("m0", "m1"):
         found = [entry for entry in changes(tmp_path / machine) if entry[1] != "added__pay"]
@@ -88,19 +85,17 @@ async def test_what_one_machine_adds_and_removes_holds_on_the_other(tmp_path: Pa
 
 
 async def test_what_both_machines_add_is_one_tool(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway) -> Any:
+    async with both(tmp_path, server) as (first, second):
         function = await spare(first)
         made = await asyncio.gather(first.tools.add(function), second.tools.add(function), return_exceptions=True)
         tool: Any = await second.tools.add(function)
         assert (await first.tools.add(function)).digest == tool.digest
         assert await said(first, "added__spare") == await said(second, "added__spare") == 1
-        return made
-
-    assert all(not isinstance(one, BaseException) for one in await both(tmp_path, server, work))
+        assert all(not isinstance(one, BaseException) for one in made)
 
 
 async def test_a_redis_that_forgot_is_told_again(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway) -> Any:
+    async with both(tmp_path, server) as (first, second):
         await first.tools.remove("own__version")
         await until(lambda: "own__version" not in names(second))
         redis = Redis(port=server.port)
@@ -111,23 +106,22 @@ async def test_a_redis_that_forgot_is_told_again(tmp_path: Path, server: RedisSe
                 await asyncio.sleep(0.05)
                 found.append(await redis.hget("toolgen:tools", "version"))  # type: ignore[misc]
         await redis.aclose()
-        return await said(first, "own__version"), await said(second, "own__version")
-
-    assert await both(tmp_path, server, work) == ("unknown_tool", "unknown_tool")
+        assert (await said(first, "own__version"), await said(second, "own__version")) == (
+            "unknown_tool",
+            "unknown_tool",
+        )
 
 
 async def test_without_redis_nothing_is_changed_and_what_is_known_holds(tmp_path: Path, server: RedisServer) -> None:
-    async def work(first: Gateway, second: Gateway) -> Any:
+    async with both(tmp_path, server) as (first, second):
         function = await spare(first)
         await first.tools.remove("own__version")
         await until(lambda: "own__version" not in names(second))
         server.stop()
         for change in (first.tools.add(function), first.tools.remove("own__slow"), first.tools.restore("own__version")):
-            with pytest.raises(StateError, match="cannot be used"):
+            with pytest.raises(StateUnavailableError):
                 await change
-        return names(first), names(second)
-
-    assert await both(tmp_path, server, work) == (["own__slow"], ["own__slow"])
+        assert (names(first), names(second)) == (["own__slow"], ["own__slow"])
 
 
 async def test_a_machine_that_starts_without_redis_makes_no_call_to_what_was_removed(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,6 @@ MAY_END = asyncio.Event()
 AFTER = BEFORE.replace("return 1\n", "return 22\n", 1).replace("def gone", "def came").replace("Goes.", "Came.")
 
 
-async def running(path: Path, scenario: Callable[[Gateway], Awaitable[Any]]) -> Any:
-    async with Gateway.load(path) as gateway:
-        return await scenario(gateway)
-
-
 def rebuilt(path: Path, text: str) -> None:
     """Another text of the module, built as another process would: nothing of it is imported in this one."""
     (module,) = path.parent.glob("project_functions_*.py")
@@ -68,7 +63,7 @@ async def test_a_build_is_in_force_and_what_differs_is_on_record(
     path = written(tmp_path, BEFORE)
     rebuilt(path, BEFORE)
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         bot = gateway.principal("bot")
         before = gateway.manifest.digest
         first = await gateway.call("own__version", {}, principal="bot")
@@ -81,10 +76,7 @@ async def test_a_build_is_in_force_and_what_differs_is_on_record(
         second = await gateway.call("own__version", {}, principal="bot")
         came = await gateway.call("own__came", {}, principal="bot")
         gone = await gateway.call("own__gone", {}, principal="bot")
-        return first.data, second.data, came.data, gone.error.code if gone.error else "", names, before, gateway
-
-    first, second, came, gone, names, before, gateway = await running(path, scenario)
-    assert (first, second, came, gone) == (1, 22, 1, "unknown_tool")
+    assert (first.data, second.data, came.data, gone.error and gone.error.code) == (1, 22, 1, "unknown_tool")
     assert names == ["own__came", "own__slow", "own__version"]
     (entry,) = [entry for entry in entries(tmp_path / "audit") if entry["event"] == "catalog"]
     assert entry["status"] == "ok"
@@ -104,15 +96,13 @@ async def test_a_broken_catalog_leaves_the_old_one_in_force_and_says_so(
     file = tmp_path / "generated" / "manifest.json"
     good = file.read_text(encoding="utf-8")
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         file.write_text(good.replace("Goes.", "Went.") if broken == "edited" else broken, encoding="utf-8")
         await until(lambda: any("not in force" in warning for warning in gateway.operations.warnings()))
         still = await gateway.call("own__version", {}, principal="bot")
         file.write_text(good, encoding="utf-8")
         await until(lambda: not any("not in force" in warning for warning in gateway.operations.warnings()))
-        return still.data
-
-    assert await running(path, scenario) == 1
+        assert still.data == 1
     assert "what was built is not in force" in caplog.text
     assert [entry["status"] for entry in entries(tmp_path / "audit") if entry["event"] == "catalog"] == ["error"]
 
@@ -125,7 +115,7 @@ rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
     path = written(tmp_path, BEFORE, policy=policy)
     rebuilt(path, BEFORE)
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         before = gateway.manifest.digest
         assert (await gateway.call("own__version", {}, principal="bot")).data == 1  # the module is imported by now
         await asyncio.to_thread(rebuilt, path, AFTER)
@@ -135,16 +125,14 @@ rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
         (tmp_path / "policies" / "policy.yaml").write_text(policy.replace("own__gone", "own__came"), encoding="utf-8")
         await until(lambda: gateway.manifest.digest != before)
         came = await gateway.call("own__came", {}, principal="bot")
-        return still.data, came.data, gateway.operations.warnings()
-
-    assert await running(path, scenario) == (1, 1, ())
+        assert (still.data, came.data, gateway.operations.warnings()) == (1, 1, ())
 
 
 async def test_a_call_that_began_before_a_build_ends_as_it_began(tmp_path: Path) -> None:
     path = written(tmp_path, BEFORE)
     rebuilt(path, BEFORE)
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         before = gateway.manifest.digest
         binding: Any = gateway.manifest.tools["own__slow"].binding
         call = asyncio.create_task(gateway.call("own__slow", {}, principal="bot"))
@@ -155,9 +143,7 @@ async def test_a_call_that_began_before_a_build_ends_as_it_began(tmp_path: Path)
         assert not call.done()
         for waiter in list(module.MAY_END._waiters):
             waiter.get_loop().call_soon_threadsafe(module.MAY_END.set)
-        return (await call).data
-
-    assert await running(path, scenario) == 1
+        assert (await call).data == 1
 
 
 WAITING = """
@@ -176,7 +162,7 @@ async def test_a_call_that_waits_for_a_place_is_made_unless_its_tool_is_another_
     path = written(tmp_path, BEFORE, policy=WAITING)
     rebuilt(path, BEFORE)
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         before = gateway.manifest.digest
         binding: Any = gateway.manifest.tools["own__slow"].binding
         holding = asyncio.create_task(gateway.call("own__slow", {}, principal="bot"))
@@ -190,9 +176,7 @@ async def test_a_call_that_waits_for_a_place_is_made_unless_its_tool_is_another_
             waiter.get_loop().call_soon_threadsafe(module.MAY_END.set)
         assert (await holding).data == 1
         answer = await waiting
-        return answer.status if answer.error is None else answer.error.code
-
-    assert await running(path, scenario) == ends
+        assert answer.status if answer.error is None else answer.error.code == ends
 
 
 class _Then(logging.Handler):
@@ -221,14 +205,12 @@ rules: [{id: all, to: [bot], tools: [own__version, own__gone], verdict: allow}]
     if edited == "policy":
         files["policy"].write_text(policy, encoding="utf-8")
 
-    async def scenario(gateway: Gateway) -> Any:
-        files["catalog"].write_bytes(after["catalog"] if edited == "policy" else b"{")
-        await until(lambda: "own__came" in gateway.manifest.tools)
-
     handler = _Then("not in force", lambda: files[edited].write_bytes(after[edited]))
     logging.getLogger("toolgen.gateway.catalog.catalog_reloader").addHandler(handler)
     try:
-        await running(path, scenario)
+        async with Gateway.load(path) as gateway:
+            files["catalog"].write_bytes(after["catalog"] if edited == "policy" else b"{")
+            await until(lambda: "own__came" in gateway.manifest.tools)
     finally:
         logging.getLogger("toolgen.gateway.catalog.catalog_reloader").removeHandler(handler)
 

@@ -15,7 +15,7 @@ import pytest
 
 import toolgen
 from tests.connectors.functions.projects import written
-from tests.gateway.catalog.test_catalog_reloader import rebuilt, running
+from tests.gateway.catalog.test_catalog_reloader import rebuilt
 from tests.patient import until
 from toolgen.audit.reader import entries
 from toolgen.audit.verify import verify
@@ -80,7 +80,7 @@ def names(gateway: Gateway) -> list[str]:
 async def test_a_tool_that_is_added_is_nobodys_until_the_policy_says_so(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OWN)
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         before = await said(gateway, "added__pay", {"cents": 1})
         await gateway.tools.add(pay)
         after = await gateway.call("added__pay", {"cents": 1}, principal="bot")
@@ -88,15 +88,13 @@ async def test_a_tool_that_is_added_is_nobodys_until_the_policy_says_so(tmp_path
         assert "added__pay" not in names(gateway)
         (tmp_path / "policies" / "policy.yaml").write_text(OPEN, encoding="utf-8")
         await until(lambda: "added__pay" in names(gateway))
-        return before, await said(gateway, "added__pay", {"cents": 5})
-
-    assert await running(path, scenario) == ("unknown_tool", 5)
+        assert (before, await said(gateway, "added__pay", {"cents": 5})) == ("unknown_tool", 5)
 
 
 async def test_what_is_added_and_removed_is_told_and_on_record_with_its_digest(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         seen = []
         made: Any
         steps: list[Callable[[], Awaitable[Any]]] = [
@@ -114,9 +112,7 @@ async def test_what_is_added_and_removed_is_told_and_on_record_with_its_digest(t
             assert gateway.manifest.digest != before
             seen.append((made, names(gateway)))
         assert await said(gateway, "own__version") == 1
-        return seen, gateway.manifest.tools["own__version"].digest
-
-    seen, version = await running(path, scenario)
+        version = gateway.manifest.tools["own__version"].digest
     added = seen[0][0]
     assert (added.name, added.title, added.description) == ("added__pay", "Pay it", "Use it for invoices.")
     assert (added.effect, added.source) == ("read", "added")
@@ -148,21 +144,19 @@ async def test_a_rule_may_stand_before_its_tool_and_holds_once_that_is_there(tmp
         """Charges somebody."""
         return cents
 
-    async def scenario(gateway: Gateway) -> Any:
-        with pytest.raises(PolicyError, match="has an argument 'to'"):
+    async with Gateway.load(path) as gateway:
+        with pytest.raises(PolicyError, match="'to'"):
             await gateway.tools.add(charge, name="pay")
         assert "added__pay" not in gateway.manifest.tools
         await gateway.tools.add(pay)
         asked: list[dict[str, Any]] = [{"cents": 9, "to": "ann"}, {"cents": 10, "to": "ann"}, {"cents": 9, "to": "eve"}]
-        return [await said(gateway, "added__pay", one) for one in asked]
-
-    assert await running(path, scenario) == [9, "forbidden", "forbidden"]
+        assert [await said(gateway, "added__pay", one) for one in asked] == [9, "forbidden", "forbidden"]
     assert [code for code, *_ in changes(tmp_path)] == ["tool_added"]
 
 
 def test_a_name_that_means_no_tool_is_still_an_error_anywhere_else(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN.replace("added__*", "add__*"))
-    with pytest.raises(PolicyError, match=r"'add__\*' matches no tool"):
+    with pytest.raises(PolicyError, match=r"'add__\*'"):
         Gateway.load(path)
 
 
@@ -204,13 +198,11 @@ async def test_what_cannot_be_a_tool_is_refused_in_words(
 ) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
-    async def scenario(gateway: Gateway) -> None:
+    async with Gateway.load(path) as gateway:
         before = gateway.manifest
         with pytest.raises(ConfigError, match=reason):
             await gateway.tools.add(function, **words)
         assert gateway.manifest is before
-
-    await running(path, scenario)
     assert changes(tmp_path) == []
 
 
@@ -248,26 +240,25 @@ async def test_a_tool_of_another_framework_is_taken_as_it_is_and_governed(
 ) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         tool = await gateway.tools.add(made())
         assert (tool.name, tool.effect, tool.description) == ("added__lookup", "write", "Looks texts up.")
         assert set(tool.input_schema["properties"]) == {"text", "limit"}
         renamed = await gateway.tools.add(made(), name="find", effect="destructive", description="Finds.")
         assert (renamed.name, renamed.effect, renamed.description) == ("added__find", "destructive", "Finds.")
         assert "added__find" not in names(gateway)  # the policy has no rule for what destroys
-        with pytest.raises(ConfigError, match="there is a tool added__lookup already"):
+        with pytest.raises(ConfigError, match="added__lookup"):
             await gateway.tools.add(made())
-        with pytest.raises(ConfigError, match="added__a b is not a valid tool name"):
+        with pytest.raises(ConfigError, match="added__a b"):
             await gateway.tools.add(made("a b") if made is _of_langchain else made(), name="a b")
         found = await said(gateway, "added__lookup", {"text": "a", "limit": 2})
         failed = await gateway.call("added__lookup", {"text": "none"}, principal="bot")
         wrong = await said(gateway, "added__lookup", {"text": 3})
         await gateway.tools.remove("added__lookup")
-        return found, failed.error, wrong, await said(gateway, "added__lookup", {"text": "a"})
-
-    found, failed, wrong, gone = await running(path, scenario)
+        gone = await said(gateway, "added__lookup", {"text": "a"})
     assert found in (["a", "a"], {"result": ["a", "a"]})
-    assert (failed.code, failed.message) == ("handler_error", "there is no such text")
+    assert failed.error is not None
+    assert (failed.error.code, failed.error.message) == ("handler_error", "there is no such text")
     assert (wrong, gone) == ("validation", "unknown_tool")
     assert changes(tmp_path)[0][:2] == ("tool_added", "added__lookup")
 
@@ -275,19 +266,17 @@ async def test_a_tool_of_another_framework_is_taken_as_it_is_and_governed(
 async def test_names_that_are_taken_and_names_that_are_none_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
-    async def scenario(gateway: Gateway) -> None:
+    async with Gateway.load(path) as gateway:
         await gateway.tools.add(pay)
-        with pytest.raises(ConfigError, match="there is a tool added__pay already"):
+        with pytest.raises(ConfigError, match="added__pay"):
             await gateway.tools.add(pay)
-        with pytest.raises(ConfigError, match=r"there is no tool 'added__pey' .did you mean 'added__pay'"):
+        with pytest.raises(ConfigError, match=r"'added__pey'.*'added__pay'"):
             await gateway.tools.remove("added__pey")
-        with pytest.raises(ConfigError, match="'own__version' is not removed"):
+        with pytest.raises(ConfigError, match="'own__version'"):
             await gateway.tools.restore("own__version")
         await gateway.tools.remove("added__pay")
-        with pytest.raises(ConfigError, match="there is no tool 'added__pay'"):
+        with pytest.raises(ConfigError, match="'added__pay'"):
             await gateway.tools.remove("added__pay")
-
-    await running(path, scenario)
 
 
 async def test_a_gateway_that_is_not_open_changes_nothing(tmp_path: Path) -> None:
@@ -306,16 +295,14 @@ async def test_a_build_brings_nothing_back_and_drops_nothing(tmp_path: Path, cap
         "def spare", '@toolgen.tool(effect="read")\ndef spare'
     )
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         await gateway.tools.add(pay)
         await gateway.tools.remove("own__version")
         await asyncio.to_thread(rebuilt, path, after)
         await until(lambda: "own__spare" in gateway.manifest.tools)
         found = names(gateway), await said(gateway, "own__version"), await said(gateway, "added__pay", {"cents": 3})
         await gateway.tools.restore("own__version")
-        return *found, await said(gateway, "own__version")
-
-    found, version, paid, back = await running(path, scenario)
+        found, version, paid, back = *found, await said(gateway, "own__version")
     assert found == ["added__pay", "own__slow", "own__spare"]
     assert (version, paid, back) == ("unknown_tool", 3, 22)
     assert "(1 added)" in caplog.text
@@ -326,49 +313,43 @@ async def test_a_build_with_the_name_of_an_added_tool_is_not_in_force(tmp_path: 
     rebuilt(path, MODULE)
     after = MODULE.replace("def spare", '@toolgen.tool(effect="read")\ndef added__pay')
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         await gateway.tools.add(pay)
         await asyncio.to_thread(rebuilt, path, after)
         await until(lambda: any("added__pay was added at run time" in one for one in gateway.operations.warnings()))
         still = await said(gateway, "added__pay", {"cents": 3})
         await gateway.tools.remove("added__pay")
         await gateway._catalog.reload()
-        return still, await said(gateway, "added__pay", {"count": 4})
-
-    assert await running(path, scenario) == (3, 4)
+        assert (still, await said(gateway, "added__pay", {"count": 4})) == (3, 4)
 
 
 async def test_what_was_removed_stays_removed_after_a_start_and_on_the_command_line(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
-    async def removing(gateway: Gateway) -> None:
+    async with Gateway.load(path) as gateway:
         await gateway.tools.remove("own__version")
-
-    async def again(gateway: Gateway) -> Any:
-        return await said(gateway, "own__version"), names(gateway), gateway.tools.removed
-
-    async def short() -> Any:
-        async with Gateway.load(path).short_session() as gateway:
-            return await said(gateway, "own__version")
-
-    await running(path, removing)
-    assert await running(path, again) == ("unknown_tool", ["own__slow"], {"own__version"})
-    assert await short() == "unknown_tool"
+    async with Gateway.load(path) as gateway:
+        assert (await said(gateway, "own__version"), names(gateway), gateway.tools.removed) == (
+            "unknown_tool",
+            ["own__slow"],
+            {"own__version"},
+        )
+    async with Gateway.load(path).short_session() as gateway:
+        assert await said(gateway, "own__version") == "unknown_tool"
 
 
 async def test_a_function_of_the_project_is_there_again_after_a_start(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
-    async def adding(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         await said(gateway, "own__version")  # imports the module
         binding: Any = gateway.manifest.tools["own__version"].binding
-        return await gateway.tools.add(sys.modules[binding.module].spare, effect="read")
-
-    async def again(gateway: Gateway) -> Any:
-        return await said(gateway, "added__spare", {"count": 6}), gateway.manifest.tools["added__spare"].digest
-
-    added = await running(path, adding)
-    assert await running(path, again) == (6, added.digest)
+        added = await gateway.tools.add(sys.modules[binding.module].spare, effect="read")
+    async with Gateway.load(path) as gateway:
+        assert (await said(gateway, "added__spare", {"count": 6}), gateway.manifest.tools["added__spare"].digest) == (
+            6,
+            added.digest,
+        )
     assert [code for code, *_ in changes(tmp_path)] == ["tool_added", "tool_added"]
 
 
@@ -376,23 +357,20 @@ async def test_a_function_that_is_another_by_now_is_not_there_and_that_is_said(t
     path = written(tmp_path, MODULE, policy=OPEN)
     (module,) = (file.stem for file in tmp_path.glob("project_functions_*.py"))
 
-    async def adding(gateway: Gateway) -> None:
+    async with Gateway.load(path) as gateway:
         await said(gateway, "own__version")
         await gateway.tools.add(sys.modules[module].spare)
-
-    async def again(gateway: Gateway) -> Any:
+    (tmp_path / f"{module}.py").write_text(MODULE.replace("return count", "return count + 1"), encoding="utf-8")
+    sys.modules.pop(module)
+    async with Gateway.load(path) as gateway:
         assert "added__spare" not in gateway.manifest.tools
-        with pytest.raises(ConfigError, match="another function was added as added__spare"):
+        with pytest.raises(ConfigError, match="added__spare"):
             await gateway.tools.add(sys.modules[module].spare)
         warnings = gateway.operations.warnings()
         await gateway.tools.remove("added__spare")
         await gateway.tools.add(sys.modules[module].spare)
-        return warnings, await said(gateway, "added__spare"), gateway.operations.warnings()
-
-    await running(path, adding)
-    (tmp_path / f"{module}.py").write_text(MODULE.replace("return count", "return count + 1"), encoding="utf-8")
-    sys.modules.pop(module)
-    warnings, data, after = await running(path, again)
+        data = await said(gateway, "added__spare")
+        after = gateway.operations.warnings()
     assert any(f"{module}.spare is not the function that was added" in warning for warning in warnings)
     assert (data, after) == (2, ())
 
@@ -420,13 +398,11 @@ async def test_what_somebody_writes_into_the_state_makes_no_other_code_run(
     entry = {"name": "added__evil", "module": own if module == "OWN" else module, "function": function}
     state = {"added": [{**entry, "digest": "sha256:" + "0" * 64, "since": 0.0}]}
 
-    async def scenario(gateway: Gateway) -> Any:
+    (tmp_path / "var" / "state").mkdir(parents=True)
+    async with Gateway.load(path) as gateway:
         (tmp_path / "var" / "state" / "tools.json").write_text(json.dumps(state), encoding="utf-8")
         await until(lambda: bool(gateway.operations.warnings()))
-        return gateway.operations.warnings(), names(gateway), gateway.operations.ready()
-
-    (tmp_path / "var" / "state").mkdir(parents=True)
-    warnings, found, ready = await running(path, scenario)
+        warnings, found, ready = gateway.operations.warnings(), names(gateway), gateway.operations.ready()
     assert reason in warnings[0]
     assert found == ["own__slow", "own__version"]
     assert ready == ()
@@ -437,46 +413,40 @@ async def test_a_state_that_cannot_be_read_starts_nothing_and_takes_nothing_back
     path = written(tmp_path, MODULE, policy=OPEN)
     file = tmp_path / "var" / "state" / "tools.json"
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         await gateway.tools.remove("own__version")
         good = file.read_text(encoding="utf-8")
         file.write_text(content, encoding="utf-8")
         await until(lambda: bool(gateway.operations.warnings()))
         with pytest.raises(StateError):
             await gateway.tools.restore("own__version")
-        found = gateway.operations.warnings(), await said(gateway, "own__version")
+        (warning,), still = gateway.operations.warnings(), await said(gateway, "own__version")
         file.write_text(good, encoding="utf-8")
         await until(lambda: not gateway.operations.warnings())
         file.write_text(content, encoding="utf-8")
-        return found
-
-    (warning,), still = await running(path, scenario)
     assert "which tools were added and removed cannot be read" in warning
     assert still == "unknown_tool"
-    with pytest.raises(StateError, match="cannot be read"):
-        await running(path, scenario)
+    with pytest.raises(StateError, match=file.name):
+        async with Gateway.load(path):
+            pass
 
 
 async def test_another_process_of_the_project_follows(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
-    async def scenario(first: Gateway) -> Any:
-        async with Gateway.load(path) as second:
-            await said(first, "own__version")
-            binding: Any = first.manifest.tools["own__version"].binding
-            await first.tools.remove("own__version")
-            await first.tools.add(pay)
-            added = await first.tools.add(sys.modules[binding.module].spare)
-            await until(lambda: "added__spare" in names(second))
-            found = names(second), await said(second, "added__spare"), await said(second, "own__version")
-            await second.tools.remove("added__spare")
-            await second.tools.restore("own__version")
-            await until(lambda: "own__version" in names(first))
-            return found, names(first), added
-
-    found, first, added = await running(path, scenario)
+    async with Gateway.load(path) as first, Gateway.load(path) as second:
+        await said(first, "own__version")
+        binding: Any = first.manifest.tools["own__version"].binding
+        await first.tools.remove("own__version")
+        await first.tools.add(pay)
+        added = await first.tools.add(sys.modules[binding.module].spare)
+        await until(lambda: "added__spare" in names(second))
+        found = names(second), await said(second, "added__spare"), await said(second, "own__version")
+        await second.tools.remove("added__spare")
+        await second.tools.restore("own__version")
+        await until(lambda: "own__version" in names(first))
+        assert names(first) == ["added__pay", "own__slow", "own__version"]
     assert found == (["added__spare", "own__slow"], 1, "unknown_tool")
-    assert first == ["added__pay", "own__slow", "own__version"]
     assert changes(tmp_path).count(("tool_added", "added__spare", added.digest, "ok")) == 2
     assert changes(tmp_path).count(("tool_removed", "added__spare", added.digest, "ok")) == 2
 
@@ -491,7 +461,7 @@ async def test_a_call_under_way_ends_and_one_that_waits_for_a_person_never_begin
         paid.append(cents)
         return cents
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         binding: Any = gateway.manifest.tools["own__slow"].binding
         call = asyncio.create_task(gateway.call("own__slow", {}, principal="bot"))
         await until(lambda: bool(getattr(sys.modules.get(binding.module), "BEGUN", [])))
@@ -507,9 +477,8 @@ async def test_a_call_under_way_ends_and_one_that_waits_for_a_person_never_begin
         module = sys.modules[binding.module]
         for waiter in list(module.MAY_END._waiters):
             waiter.get_loop().call_soon_threadsafe(module.MAY_END.set)
-        return (await call).data, answer, outcome, await said(gateway, "own__slow")
-
-    data, answer, outcome, slow = await running(path, scenario)
+        data = (await call).data
+        slow = await said(gateway, "own__slow")
     assert (data, slow) == (7, "unknown_tool")
     assert isinstance(answer, Error) or (outcome is not None and outcome.status == "refused")
     assert paid == []
@@ -525,15 +494,13 @@ async def test_search_finds_what_was_added_and_no_more_what_was_removed(tmp_path
         data: Any = answer.data
         return [tool["name"] for tool in data["tools"]]
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         before = await search(gateway, "pay an invoice"), await search(gateway, "which version is it")
         await gateway.tools.add(pay)
         await gateway.tools.remove("own__version")
         described = await said(gateway, "describe_tool", {"name": "added__pay"})
         after = await search(gateway, "pay an invoice"), await search(gateway, "which version is it")
-        return before, after, described["input_schema"]["required"]
-
-    before, after, required = await running(path, scenario)
+        required = described["input_schema"]["required"]
     assert before == ([], ["own__version"])
     assert (after[0], after[1], required) == (["added__pay"], [], ["cents"])
 
@@ -541,25 +508,25 @@ async def test_search_finds_what_was_added_and_no_more_what_was_removed(tmp_path
 async def test_a_broken_edit_of_the_policy_holds_up_no_removal_and_no_addition(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN)
 
-    async def scenario(gateway: Gateway) -> Any:
+    async with Gateway.load(path) as gateway:
         (tmp_path / "policies" / "policy.yaml").write_text("rules: [", encoding="utf-8")
         await gateway.tools.remove("own__version")
         await gateway.tools.add(pay)
-        return await said(gateway, "own__version"), await said(gateway, "added__pay", {"cents": 1}), names(gateway)
-
-    assert await running(path, scenario) == ("unknown_tool", 1, ["added__pay", "own__slow"])
+        assert (
+            await said(gateway, "own__version"),
+            await said(gateway, "added__pay", {"cents": 1}),
+            names(gateway),
+        ) == ("unknown_tool", 1, ["added__pay", "own__slow"])
 
 
 async def test_a_project_with_a_source_of_that_name_keeps_it(tmp_path: Path) -> None:
     path = written(tmp_path, MODULE, policy=OPEN.replace("own__*", "added__*"))
     path.write_text(path.read_text(encoding="utf-8").replace("{own:", "{added:"), encoding="utf-8")
 
-    async def scenario(gateway: Gateway) -> Any:
-        with pytest.raises(ConfigError, match="has a source named added, which is reserved"):
+    async with Gateway.load(path) as gateway:
+        with pytest.raises(ConfigError, match="reserved"):
             await gateway.tools.add(pay)
-        return await said(gateway, "added__version")
-
-    assert await running(path, scenario) == 1
+        assert await said(gateway, "added__version") == 1
 
 
 class Counter:

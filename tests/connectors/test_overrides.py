@@ -138,7 +138,7 @@ def test_a_word_of_several_tools_must_be_said_otherwise(root: Path) -> None:
     sources = {"a": {"openapi": "specs/pets.json"}, "b": {"openapi": "specs/pets.json"}}
     (root / "toolgen.yaml").write_text(json.dumps({"sources": sources, "tools": {"getPet": {"title": "T"}}}))
     settings = load(root / "toolgen.yaml")
-    with pytest.raises(ConfigError, match=r"'getPet' is the word of 2 tools: a__get_pet, b__get_pet"):
+    with pytest.raises(ConfigError, match=r"getPet.*a__get_pet, b__get_pet"):
         build_sources(settings.sources, settings.overrides)
 
 

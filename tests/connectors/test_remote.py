@@ -127,7 +127,7 @@ def test_a_body_that_drips_ends(mocked: respx.MockRouter) -> None:
             yield b"x"
 
     mocked.get(URL).mock(side_effect=lambda _: httpx.Response(200, content=dripping()))
-    with pytest.raises(DescriptionError, match="takes longer than 60 seconds"):
+    with pytest.raises(DescriptionError, match="60 seconds"):
         fetch(SourceConfig(name="pets", kind="openapi", location=URL), clock)
 
 

@@ -154,9 +154,9 @@ async def test_the_keyring_is_asked_once_in_a_while(chain: Chain) -> None:
 
 def test_a_keyring_that_is_locked_or_has_no_such_entry_is_named(chain: Chain) -> None:
     reference = parse_reference("${keyring:toolgen/github}")
-    with pytest.raises(SecretError, match="has no password toolgen/github"):
+    with pytest.raises(SecretError, match="toolgen/github"):
         SecretResolver({}).resolve(reference)
     chain.locked = True
-    with pytest.raises(SecretError, match="cannot be asked for toolgen/github") as caught:
+    with pytest.raises(SecretError, match="toolgen/github") as caught:
         SecretResolver({}).resolve(reference)
     assert "canary" not in str(caught.value)

@@ -89,7 +89,7 @@ def test_types_nested_as_deep_as_the_parser_allows_do_not_crash(tmp_path: Path) 
 
 def test_too_many_operations_ask_for_a_choice(tmp_path: Path) -> None:
     fields = " ".join(f"f{number}: Int" for number in range(5001))
-    with pytest.raises(DescriptionError, match="more than 5000") as caught:
+    with pytest.raises(DescriptionError, match="5000") as caught:
         read_sdl(tmp_path, f"type Query {{ {fields} }}")
     assert "include" in caught.value.suggestion
     assert len(read_sdl(tmp_path, f"type Query {{ {fields} }}", include={"operations": ["f1?"]}).tools) == 10
@@ -97,7 +97,7 @@ def test_too_many_operations_ask_for_a_choice(tmp_path: Path) -> None:
 
 def test_too_large_a_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(description, "MAX_SIZE", 2**20)
-    with pytest.raises(DescriptionError, match="is larger than 1 MiB"):
+    with pytest.raises(DescriptionError, match="1 MiB"):
         read_sdl(tmp_path, "type Query { a: Int }" + " " * 2**20)
 
 

@@ -169,7 +169,6 @@ async def test_a_call_the_service_cannot_afford_is_not_sent() -> None:
     assert (first.error.code, second.error.code, sent) == ("rate_limited", "rate_limited", 1)
     assert second.error.retry_after_s is not None
     assert 0 < second.error.retry_after_s <= 60
-    assert "nothing was sent" in second.error.message
 
 
 async def test_a_call_that_has_to_wait_a_moment_waits_and_is_sent() -> None:

@@ -86,7 +86,7 @@ _WIDE: Final = "{ few { few { few { id parts(limit: 10) { id } } } } }"
 def test_chosen_fields_are_counted_with_the_sizes_of_the_schema(
     graph: Graph, operation: str, fields: str, given: dict[str, Any]
 ) -> None:
-    with pytest.raises(UnbindableError, match="too many for lists"):
+    with pytest.raises(UnbindableError, match=r"\d+ reads"):
         _chosen(graph, operation, fields, given)
 
 
@@ -111,7 +111,7 @@ def test_small_pages_and_small_defaults_are_taken(
 
 
 def test_an_infinite_number_is_no_value(graph: Graph) -> None:
-    with pytest.raises(UnbindableError, match="must be of the type Float"):
+    with pytest.raises(UnbindableError, match="Float"):
         _chosen(graph, _PART, "{ sized(first: 1e999) { id } }")
 
 

@@ -352,7 +352,7 @@ async def test_only_a_good_certificate_hears_the_request(
     assert bool(heads) is sent
     if isinstance(outcome, Failed):
         assert outcome.error.code == "upstream_unavailable"
-        assert "nothing was sent" in outcome.error.message
+        assert outcome.delivery.unsent
         assert "certificate" in outcome.error.message
 
 

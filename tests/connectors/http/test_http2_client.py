@@ -113,7 +113,6 @@ async def test_an_error_and_a_long_answer_are_what_they_are_in_http1(port: int) 
     missing = await asked(port, binding(servers=(f"http://127.0.0.1:{port}",), path="/missing"))
     assert isinstance(missing, Failed)
     assert missing.delivery.status == 404
-    assert "there is none" in missing.error.message
     long = await asked(port, binding(servers=(f"http://127.0.0.1:{port}",), path="/long"), largest=1000)
     assert isinstance(long, Failed)
     assert long.error.code == "response_too_large"

@@ -71,7 +71,7 @@ async def _official_tools_are_called(gateway: Gateway) -> None:
     assert (await call("set_memory", {"value": 4})).data == {"result": "kept 4"}
     broken = await call("clear", {})
     assert broken.error is not None
-    assert (broken.error.code, "the tool failed" in broken.error.message) == ("upstream_error", True)
+    assert broken.error.code == "upstream_error"
     refused = await call("add", {"a": "two", "b": 3})
     assert refused.error is not None
     assert (refused.status, refused.error.code) == ("refused", "validation")

@@ -251,7 +251,7 @@ def test_an_action_that_fails_at_every_match_does_not_say_so_at_each(tmp_path: P
 
 def test_an_overlay_that_is_not_there_is_named(tmp_path: Path) -> None:
     location, _ = written(tmp_path)
-    with pytest.raises(DescriptionError, match=r"none\.yaml: the overlay cannot be read"):
+    with pytest.raises(DescriptionError, match=r"none\.yaml"):
         apply_overlays(Documents(Path(location)), [str(tmp_path / "none.yaml")], location, lambda *_: None)
 
 
@@ -262,7 +262,7 @@ def test_nesting_by_overlays_is_bounded(tmp_path: Path) -> None:
     twice = overlay(
         {"target": "$", "update": {"x": deep}}, {"target": "$" + ".x" * 140, "update": {"x": deep, "y": deep}}
     )
-    with pytest.raises(DescriptionError, match="nested more than 200 levels"):
+    with pytest.raises(DescriptionError, match="200 levels"):
         applied(tmp_path, twice)
 
 

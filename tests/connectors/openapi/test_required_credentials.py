@@ -87,5 +87,5 @@ def test_a_scheme_of_the_description_may_be_configured_where_no_operation_asks_f
 def test_a_way_to_show_a_credential_that_no_tool_is_called_with_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigError, match="no tool is called with basic"):
+    with pytest.raises(ConfigError, match="basic"):
         sent(tmp_path, monkeypatch, {"security": [{"k": []}]}, "k", "basic")

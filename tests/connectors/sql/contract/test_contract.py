@@ -271,8 +271,8 @@ def test_a_dialect_of_a_later_version_is_refused(tmp_path: Path) -> None:
     info = SourceInfo(kind="sql", digest="", title="", version="", database=known)
     (tmp_path / "p.yaml").write_text("sql: {lab: {tables: {orders: {}}}}", encoding="utf-8")
 
-    with pytest.raises(PolicyError, match="'later' is not supported"):
+    with pytest.raises(PolicyError, match="'later'"):
         load_policy(tmp_path, assemble({"lab": info}, [], []))
-    with pytest.raises(ConfigError, match="'later' is not supported"):
+    with pytest.raises(ConfigError, match="'later'"):
         CONNECTORS["sql"].preview_config("shop", info)
     assert isinstance(judged(known, "SELECT id FROM orders", [], tables={}), Deny)

@@ -119,7 +119,6 @@ async def test_a_broken_rule_of_the_table_is_told_without_its_values(place: tupl
     for result in results:
         assert isinstance(result, Failed)
         assert result.error.code == "sql_failed"
-        assert "violates a constraint of the table" in result.error.message
         assert "777" not in result.error.message
     assert await amounts(place) == {1: 10, 2: 20, 3: 30}
 

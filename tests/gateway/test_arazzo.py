@@ -199,7 +199,7 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, change: Any, said: 
 
 @pytest.mark.parametrize("version", ["1.1.0", "2.0.0", "0.9", 1.0])
 def test_other_versions_are_not_read(tmp_path: Path, version: Any) -> None:
-    with pytest.raises(DescriptionError, match=r"flows.yaml:\d+: is Arazzo"):
+    with pytest.raises(DescriptionError, match=r"flows.yaml:\d+: .*Arazzo"):
         faults(tmp_path, changed(lambda document: document.update(arazzo=version)))
 
 

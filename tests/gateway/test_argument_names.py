@@ -272,7 +272,7 @@ def test_both_names_of_an_argument_are_taken_and_its_own_is_sent(gateway: Gatewa
 
 def test_an_argument_that_is_given_by_both_names_is_told_and_never_sent_twice(gateway: Gateway) -> None:
     refused = preview(gateway, "far__tell", {"meta": "x", "_meta": "y"})
-    assert (refused.code, refused.message) == ("validation", "/_meta: there is no such argument (did you mean 'meta'?)")
+    assert (refused.code, refused.message.partition(":")[0]) == ("validation", "/_meta")
     read = asyncio.run(gateway.preview("api__get_thing", {"id_": "a", "_id": "z"}, principal="bot"))
     assert read.meta.dropped == ({"argument": "_id", "nearest": "id_"},)
     assert "/things/a" in json.dumps(read.data)

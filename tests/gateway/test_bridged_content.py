@@ -190,7 +190,6 @@ async def test_an_answer_that_does_not_say_whether_it_worked_is_an_error(tmp_pat
     for envelope, shown in await answers(tmp_path, toolgen, results):
         assert envelope.error is not None
         assert (envelope.error.code, shown["isError"]) == ("upstream_error", True)
-        assert "neither true nor false" in envelope.error.message
 
 
 async def test_a_page_of_a_bridged_list_says_how_to_read_on_and_gives_the_items_that_were_asked_for(

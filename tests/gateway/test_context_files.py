@@ -112,7 +112,8 @@ async def test_no_uri_leads_out_of_the_folder(path: str, project: Path) -> None:
     async with Gateway.load(project) as gateway:
         bot = Reader(principal=gateway.principal("bot"))
         found: Any = await gateway.context.read(f"resource://handbook/{path}", bot)
-        assert (found.code, found.message) == ("not_found", "there is no such resource")
+        assert found.code == "not_found"
+        assert path not in found.message
 
 
 @pytest.mark.parametrize("swapped", ["file", "folder"])

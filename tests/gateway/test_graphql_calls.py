@@ -77,8 +77,6 @@ async def test_pages_are_capped_and_the_next_one_is_offered(project: Callable[..
     for name in ("page", "list_books"):
         refused = await call(path, name, {"first": 101})
         assert code(refused) == "validation"
-        assert refused.error is not None
-        assert "at most 100" in refused.error.message
     assert (
         code(await call(path, "list_books", {"first": -1})) == "validation"
     )  # which means all of them to some services

@@ -120,7 +120,6 @@ async def test_a_file_in_a_document_is_refused_and_not_sent_as_json(tmp_path: Pa
     ended, _ = await call(tmp_path, "run_mutation", {"query": query, "variables": variables})
     assert ended.error is not None
     assert (ended.status, ended.error.code) == ("refused", "validation")
-    assert "call the tool of that field" in ended.error.message
 
 
 @pytest.mark.parametrize("given", [None, "https://files.example/1"])

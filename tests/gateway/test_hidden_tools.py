@@ -260,7 +260,7 @@ def test_a_workflow_names_no_step_whose_tool_its_caller_may_not_see(tmp_path: Pa
 
     rules = [{**ALLOWED, "tools": ["flows__fix", "notes__search_issues"]}]
     (made, preview), _, _ = within(tmp_path / "hidden", FLOW, scenario, rules=rules)
-    assert (made.error.code, made.error.message) == ("step_failed", "a step failed: there is no such tool")
+    assert made.error.code == "step_failed"
     said = json.dumps([made.to_dict(), preview.to_dict()])
     assert not any(word in said for word in ("secretly", "later_on", "create_note"))
     assert [one["step"] for one in made.data["done"]] == ["look"]

@@ -364,7 +364,6 @@ async def test_a_caller_without_a_token_is_refused_before_anything_is_sent(
             envelope = await call("exchange", caller)
             assert envelope.error is not None
             assert envelope.error.code == "forbidden"
-            assert "token of an identity provider" in envelope.error.message
     assert not service.asked
 
 
@@ -406,7 +405,6 @@ async def test_nobody_is_asked_about_a_call_that_could_not_be_made_afterwards(tm
             for envelope in (await call("exchange", who), rehearsed):
                 assert envelope.error is not None
                 assert (envelope.status, envelope.error.code) == ("refused", "forbidden")
-                assert "nobody was asked" in envelope.error.message
                 assert "without approval" in (envelope.error.suggestion or "")
         assert await gateway.approvals.answerable(gateway.principal("lena")) == ()
     assert service.asked == []
@@ -453,7 +451,6 @@ async def test_a_call_that_waited_for_a_person_is_made_with_nobodys_token(
         assert ended is not None
         assert ended.error is not None
         assert (ended.status, ended.error.code) == ("error", "forbidden")
-        assert "not stored while a call waits for a person" in ended.error.message
         assert "without approval" in (ended.error.suggestion or "")
     assert not [asked for asked in service.asked if asked.path.startswith("/s/exchange")]
     assert "token-exchange" not in "".join(asked.body.decode() for asked in service.asked)

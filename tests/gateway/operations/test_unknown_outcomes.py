@@ -98,10 +98,10 @@ async def test_calls_are_listed_and_found_from_a_moment_on(tmp_path: Path) -> No
     assert [row["call_id"] for row in (await _listed(tmp_path, log, since)).calls] == ["c2"]
     outcomes = _outcomes(tmp_path, log)
 
-    with pytest.raises(ToolgenError, match="no call c1 has an unknown outcome"):
+    with pytest.raises(ToolgenError, match="c1"):
         await outcomes.settle("c1", "happened", by="rita", note="", since=since)
     await outcomes.settle("c2", "happened", by="rita", note="", since=since)
-    with pytest.raises(ToolgenError, match="no call c2 has an unknown outcome"):
+    with pytest.raises(ToolgenError, match="c2"):
         await outcomes.settle("c2", "happened", by="rita", note="")
 
     assert [row["call_id"] for row in (await outcomes.open()).calls] == ["c1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def test_without_webhooks_nothing_is_asked_for() -> None:
 def test_links_lead_to_the_console_or_the_gateway() -> None:
     assert read({"ops": OPS}).console == "https://gateway.example.com"
     assert read({"ops": OPS}, console={}, gateway={"url": "https://g.example.com"}).console == "https://g.example.com"
-    with pytest.raises(ConfigError, match="notifications link to the console"):
+    with pytest.raises(ConfigError, match=r"console\.url"):
         read({"ops": OPS}, console={})
 
 
@@ -76,7 +77,7 @@ def test_what_is_no_webhook_is_refused_without_what_it_holds(changes: dict[str, 
 
 def test_names_and_their_number_are_bounded() -> None:
     for name in ("Ops", "o ps", "", "x" * 33, "../x"):
-        with pytest.raises(ConfigError, match="is not a valid name"):
+        with pytest.raises(ConfigError, match=re.escape(repr(name))):
             read({name: OPS})
     with pytest.raises(ConfigError, match="20 webhooks at most"):
         read({f"w{number}": OPS for number in range(21)})

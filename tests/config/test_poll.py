@@ -110,9 +110,9 @@ def test_what_it_must_not_say_is_refused(poll: Any, said: str) -> None:
 
 
 def test_it_belongs_to_requests_over_http() -> None:
-    with pytest.raises(ConfigError, match="poll: belongs to openapi sources"):
+    with pytest.raises(ConfigError, match=r"poll: .*openapi"):
         from_data({"sources": {"own": {"python": "m", "poll": {}}}}, Path("/p/toolgen.yaml"))
-    with pytest.raises(ConfigError, match="or the word never"):
+    with pytest.raises(ConfigError, match="never"):
         read({}, tools={"jobs__a": {"poll": "always"}})
 
 

@@ -71,7 +71,7 @@ def test_the_time_of_the_first_byte_is_that_of_the_call_where_only_that_is_given
 @pytest.mark.parametrize("kind", ["sql", "python"])
 def test_only_answers_that_are_read_as_http_can_be_told_how_long_they_may_be(kind: str) -> None:
     given = msgspec.convert({"answers": {"largest": "4MiB"}}, GivenSource)
-    with pytest.raises(ConfigError, match="answers: belongs to openapi, graphql and mcp sources"):
+    with pytest.raises(ConfigError, match=r"answers: .*openapi"):
         read_resilience(
             given, YamlDocument("toolgen.yaml", {}, {}), ("sources", "pets"), CONNECTORS[kind], command=False
         )

@@ -101,7 +101,7 @@ def _rule(arguments: str, verdict: str = "allow", more: str = "") -> str:
 )  # fmt: skip
 def test_what_a_rule_says_and_may_not_mean(tmp_path: Path, rules: str, code: str, line: int, said: str) -> None:
     if not code:  # the loader itself refuses what no tool has
-        with pytest.raises(Exception, match="none of its tools has an argument 'amount'"):
+        with pytest.raises(Exception, match="'amount'"):
             advice(tmp_path, rules)
         return
     (found,) = advice(tmp_path, rules)

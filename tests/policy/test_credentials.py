@@ -27,7 +27,7 @@ def test_a_token_fits_one_of_its_audiences(audience: Any, fits: bool) -> None:
 
 @pytest.mark.parametrize("audience", [None, 7, {"toolgen": True}, ["toolgen", 7], ["toolgen"] * 1001])
 def test_an_audience_that_is_no_short_list_of_texts_is_refused(audience: Any) -> None:
-    with pytest.raises(ClaimsError, match="its audience is neither a text nor a list of them"):
+    with pytest.raises(ClaimsError, match="audience"):
         audience_fits(TOOLGEN, {"aud": audience})
 
 
@@ -44,5 +44,5 @@ def test_a_subject_has_1_to_128_printable_characters() -> None:
     assert subject_of({"sub": "x"}) == "x"
     assert subject_of({"sub": "x" * 128}) == "x" * 128
     for subject in (None, 7, "", "x" * 129, "a\nb"):
-        with pytest.raises(ClaimsError, match="its subject is not 1 to 128 printable characters"):
+        with pytest.raises(ClaimsError, match="subject"):
             subject_of({"sub": subject})

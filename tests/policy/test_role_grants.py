@@ -62,7 +62,7 @@ def test_a_mistake_is_refused(tmp_path: Path, grant: dict[str, Any], said: str) 
 
 
 def test_a_role_that_nobody_has_or_gives_is_no_role_of_a_rule(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="no principal has the role 'oncall'"):
+    with pytest.raises(PolicyError, match="'oncall'"):
         loaded(tmp_path, role="other")
 
 

@@ -96,5 +96,5 @@ def test_a_rule_about_effects_waits_for_a_tool_that_has_them(tmp_path: Path) -> 
 def test_a_source_of_the_project_with_that_name_is_as_strict_as_any(tmp_path: Path) -> None:
     built = SourceInfo(kind="python", digest="", title="", version="", settings="sha256:0")
     manifest = with_tools(PETS, {**PETS.sources, "added": built}, [*PETS.tools.values(), PAY])
-    with pytest.raises(PolicyError, match=r"'added__pey' matches no tool .did you mean 'added__pay'"):
+    with pytest.raises(PolicyError, match=r"'added__pey'.*'added__pay'"):
         read(tmp_path, SECTIONS["deny"].replace('"added__p*"', "added__pey"), manifest)

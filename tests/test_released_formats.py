@@ -156,7 +156,8 @@ async def test_what_was_paused_is_paused_until_somebody_resumes_it(sample: Path)
     async with opened(sample / "toolgen.yaml", FixedClock(NOW + SINCE_S)) as gateway:
         refused = await gateway.call("notes__count_notes", {}, principal="bot")
         assert refused.error is not None
-        assert (refused.error.code, refused.error.message) == ("paused", "calls like this are paused: a sample")
+        assert refused.error.code == "paused"
+        assert "a sample" in refused.error.message
 
 
 async def test_tools_that_were_added_and_removed_still_are(sample: Path) -> None:

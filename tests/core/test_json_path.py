@@ -141,7 +141,7 @@ def test_what_takes_too_long_is_ended(path: str, value: Any) -> None:
         for _ in range(20):
             value = {"a": value}
     for dialect in ("rfc9535", "extended"):
-        with pytest.raises(JsonPathError, match="needs more than 100000 steps"):
+        with pytest.raises(JsonPathError, match="100000 steps"):
             JsonPath(path, dialect).select(value, StepBudget(100_000))  # type: ignore[arg-type]
 
 

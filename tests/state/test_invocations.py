@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from toolgen.core.clock import SystemClock
-from toolgen.core.errors import StateError
+from toolgen.core.errors import StateUnavailableError
 from toolgen.state.invocation_format import StoredInvocation, from_stored
 from toolgen.state.invocations import Invocation, PrincipalRef
 from toolgen.state.invocations_sqlite import SqliteInvocations
@@ -134,6 +134,6 @@ async def test_a_file_that_is_none_of_ours_is_an_error_with_its_name(tmp_path: P
     path.write_bytes(b"not a database, and long enough to be read as one" * 100)
 
     async with using(path) as place:
-        with pytest.raises(StateError, match="cannot be kept") as caught:
+        with pytest.raises(StateUnavailableError) as caught:
             await place().unfinished()
         assert caught.value.where == str(path)

@@ -349,5 +349,5 @@ async def test_a_key_is_made_for_a_toolset_and_for_none_that_there_is_not(
 def test_a_key_that_is_bound_to_no_toolset_of_the_policy_is_refused(tmp_path: Path) -> None:
     path = write_project(tmp_path)
     bound(path, "suport")
-    with pytest.raises(PolicyError, match="did you mean 'support'"):
+    with pytest.raises(PolicyError, match="'support'"):
         Gateway.load(path)

@@ -139,12 +139,12 @@ def test_limits_that_are_none_are_refused(limits: Any) -> None:
 
 @pytest.mark.parametrize("limits", ["often", ["2/min", "2 a minute"]])
 def test_a_rate_that_is_none_is_said_of_the_argument_and_of_no_file(limits: Any) -> None:
-    with pytest.raises(ConfigError, match=r"^limits: '(often|2 a minute)' is not like 60/min$"):
+    with pytest.raises(ConfigError, match=r"^limits: '(often|2 a minute)'"):
         toolgen.Gateway.from_functions(add, limits=limits)
 
 
 def test_what_is_no_fastapi_application_is_refused_in_a_sentence() -> None:
-    with pytest.raises(ConfigError, match=r"needs a FastAPI application \(of others use from_asgi"):
+    with pytest.raises(ConfigError, match=r"from_asgi"):
         toolgen.Gateway.from_fastapi(object())
 
 
@@ -201,7 +201,7 @@ async def test_a_gateway_that_was_closed_on_a_loop_stays_closed() -> None:
 
 
 async def test_inside_a_loop_serving_is_refused_with_a_way_out() -> None:
-    with pytest.raises(ConfigError, match=r"as in a notebook.*in a thread"):
+    with pytest.raises(ConfigError, match=r"in a thread"):
         toolgen.serve(toolgen.Gateway.from_functions(add), port=0)
 
 
@@ -212,7 +212,7 @@ def test_it_is_served_from_a_thread_of_a_program() -> None:
 
 
 async def test_inside_a_loop_the_synchronous_form_is_refused() -> None:
-    with pytest.raises(ConfigError, match="use `async with gateway:`"), toolgen.Gateway.from_functions(add):
+    with pytest.raises(ConfigError, match="async with"), toolgen.Gateway.from_functions(add):
         pass
 
 
@@ -254,7 +254,7 @@ def test_what_cannot_be_a_tool_is_said(temporary: Path, given: tuple[Any, ...], 
 
 
 def test_an_effect_that_is_none_is_said(spec: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'reads' is not read, write or destructive .did you mean 'read'"):
+    with pytest.raises(ConfigError, match=r"'reads'.*'read'"):
         toolgen.Gateway.from_openapi(spec, allow=["reads"])
 
 
@@ -262,14 +262,14 @@ def test_one_credential_for_several_schemes_is_refused(spec: Path) -> None:
     text = json.loads(json.dumps(PETS))
     text["components"]["securitySchemes"]["other"] = {"type": "http", "scheme": "bearer"}
     text["paths"]["/pets/{petId}"]["delete"]["security"] = [{"other": []}]
-    with pytest.raises(ConfigError, match=r"asks for 2 credentials .give a mapping of key, other"):
+    with pytest.raises(ConfigError, match=r"key, other"):
         toolgen.Gateway.from_openapi(text, name="pets", credentials=SECRET)
 
 
 def test_several_principals_need_a_name(tmp_path: Path) -> None:
     with toolgen.Gateway.load(make_project(tmp_path)) as calls:
         assert calls.call("shop__list_tables", principal="bot").status == "ok"
-        with pytest.raises(ConfigError, match="name the caller with principal="):
+        with pytest.raises(ConfigError, match="principal="):
             calls.call("shop__list_tables")
 
 

@@ -138,7 +138,6 @@ def test_functions_that_hang_take_their_callers_share_and_keep_no_process(tmp_pa
         hung = served.hang("hang", SHARE)
         refused = served.call("look")
         assert (refused["status"], refused["error"]["code"]) == ("refused", "upstream_unavailable")
-        assert "nothing was called" in refused["error"]["message"]
         assert served.call("look", "ben")["data"] == "seen"
         assert served.call("look_async")["data"] == "seen"
         assert f'toolgen_function_threads{{worker="gateway-1"}} {SHARE}' in patient.get(f"{served.url}/metrics").text
@@ -161,7 +160,6 @@ def test_an_async_function_that_hangs_keeps_neither_health_nor_the_process(tool:
 
 def test_a_function_that_wants_to_end_the_process_ends_its_call(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
-        error = served.call("leave")["error"]
-        assert (error["code"], error["message"]) == ("handler_error", "the function failed: SystemExit")
+        assert served.call("leave")["error"]["code"] == "handler_error"
         assert served.call("look_async")["data"] == "seen"
         assert served.stop() == 0

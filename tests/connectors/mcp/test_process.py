@@ -128,6 +128,16 @@ async def test_a_server_that_reads_no_more_is_ended() -> None:
     assert waited is CommandFault.ENDED
 
 
+@pytest.mark.usefixtures("loop_factory")
+async def test_a_server_that_does_not_read_is_not_sent_more_than_it_is_given_room_for() -> None:
+    async with started("import time\ntime.sleep(3600)") as command:
+        text = "x" * 1_000_000
+        replies = [command.ask({**request(number), "params": {"text": text}}, None) for number in range(1, 41)]
+        refused = [reply for reply in replies if reply.done()]
+        assert {(await reply).fault for reply in refused} == {CommandFault.UNREAD}
+        assert len(replies) - len(refused) < 12
+
+
 def request(number: int) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {}}
 

@@ -36,6 +36,7 @@ _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG
 ) * (os.name == "nt")  # fmt: skip
 _LEAVING_S = 2.0
 _SIGN_OF_LIFE_S = 2.0
+_MAX_UNREAD: Final = 8 * 1024 * 1024  # bytes that a command has not read, before it is sent no further requests
 _AGAIN_S = 1.0  # a command that ended before it answered anything is not started more often
 _MAX_NAME_LENGTH = 100
 _MAX_PATH_LENGTH = 500
@@ -207,6 +208,8 @@ class LocalCommand:
         running = self._running
         if running is None or not running.alive:
             return replied(CommandReply(fault=CommandFault.NOT_SENT))
+        if running.unread > _MAX_UNREAD:
+            return replied(CommandReply(fault=CommandFault.UNREAD))
         params = message.get("params")
         arguments = params.get("arguments") if isinstance(params, Mapping) else None
         if isinstance(arguments, Mapping):

@@ -57,6 +57,7 @@ class CommandFault(StrEnum):
     TOO_DEEP = "too_deep"
     ENDED = "ended"
     NOT_SENT = "not_sent"
+    UNREAD = "unread"
 
 
 class CommandReply(Struct, frozen=True):
@@ -319,10 +320,12 @@ class ServerProcess(asyncio.BaseProtocol):
         self._reply(refusal_of(request.method, request.id))
 
     def _reply(self, response: JsonObject) -> None:
-        if self._unread() < _MUCH_UNREAD:
+        if self.unread < _MUCH_UNREAD:
             self.send(response)
 
-    def _unread(self) -> int:
+    @property
+    def unread(self) -> int:
+        """Number of bytes that the command was written and has not read."""
         return 0 if self._stdin is None else self._stdin.get_write_buffer_size()
 
     def _settle(self, number: int, answer: CommandReply) -> None:

@@ -70,6 +70,9 @@ class StdioWire:
         match reply.fault:
             case CommandFault.NOT_SENT:
                 return failed("upstream_unavailable", "the command has ended; nothing was sent", "try again", NOT_SENT)
+            case CommandFault.UNREAD:
+                said = "the command does not read what it is sent; nothing more was sent"
+                return failed("upstream_unavailable", said, "try again later", NOT_SENT)
             case CommandFault.ENDED:
                 return _untold(reply.reason, "upstream_error" if harmless(call, method) else "outcome_unknown")
             case CommandFault.TOO_LONG:

@@ -127,7 +127,8 @@ class OAuth(Struct, frozen=True, kw_only=True):
 
     `grant` is client_credentials, refresh_token or token_exchange (RFC 8693, for the caller's own token). `token_url` "" means the
     description's, if that may decide it. `authentication` is the client's authentication method. With an `authorization_server`, the
-    exchange at the identity provider `issuer` gives an assertion, which that server exchanges for the token.
+    exchange at the identity provider `issuer` gives an assertion, which that server exchanges for the token. Without one, `issuer` is the
+    audience of the assertion that a client with a private key signs.
     """
 
     grant: str
@@ -333,10 +334,12 @@ def _address(written: Mapping[str, object], name: str) -> str:
 
 
 def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
-    exchange = bool(keys & _EXCHANGE)
+    signs = "private_key" in keys and not keys & (_EXCHANGE - {"issuer"})
+    exchange = bool(keys & _EXCHANGE) and not signs
     grant = "refresh_token" if "refresh_token" in keys else "token_exchange" if exchange else "client_credentials"
     own = {"refresh_token": {"refresh_token"}, "token_exchange": set(_EXCHANGE)}.get(grant, set())
-    _only(keys, _CLIENT | own)
+    _only(keys, _CLIENT | own | ({"issuer"} if signs else set()))
+    _address(written, "issuer")
     secret, private = _optional(written, "client_secret"), _optional(written, "private_key")
     if grant == "token_exchange" and _text(written, "subject_token") != "principal":
         raise ValueError("subject_token: takes the word principal, for the caller's own token")

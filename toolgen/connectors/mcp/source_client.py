@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 
 from toolgen.connectors.executor import Destination, PageListener, Permit, no_listener
 from toolgen.connectors.http.credentials import Provision
+from toolgen.connectors.http.oauth.tokens import OAuthClients
 from toolgen.connectors.mcp.command import CommandSpec
 from toolgen.connectors.mcp.command_client import CommandClient
 from toolgen.connectors.mcp.executor import McpExecutor
@@ -14,12 +16,15 @@ from toolgen.connectors.mcp.http import HttpWire
 from toolgen.connectors.mcp.stdio import StdioWire
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.connectors.source import SourceSettings
+from toolgen.core.clock import SystemClock
 from toolgen.core.errors import DescriptionError
 from toolgen.model.mcp import ServerTools
 from toolgen.model.result import Failed
 from toolgen.model.verdict import Allow, Verdict
 
 __all__ = ["command_spec", "listing_of", "make_client"]
+
+_OTHERS_TOKENS = frozenset({"refresh_token", "subject_token", "account"})
 
 
 def command_spec(source: SourceSettings) -> CommandSpec:
@@ -37,15 +42,22 @@ def command_spec(source: SourceSettings) -> CommandSpec:
 def listing_of(source: SourceSettings, permit: Permit | None = None) -> ServerTools:
     """Return the current tools of a server. The operator asks: without `permit` every connection is allowed, and direct.
 
-    Raises `DescriptionError`.
+    A token is requested where the gateway itself is the client (client credentials). A refresh token is left alone, because a service may
+    replace it, and only the gateway stores that. Raises `DescriptionError`.
     """
 
     async def ask() -> ServerTools | Failed:
-        executor = make_client(source, SecretResolver(permit=permit), permit or _allowed)
+        allowed = permit or _allowed
+        secrets = SecretResolver(permit=permit)
+        grants = OAuthClients(secrets=secrets, permit=allowed, clock=SystemClock(), source=source.config.name)
+        own = all(_OTHERS_TOKENS.isdisjoint(one) for one in source.auth.values() if isinstance(one, Mapping))
+        provision = Provision(grants=grants, assigned=lambda _: None) if own else None
+        executor = make_client(source, secrets, allowed, provision)
         try:
             return await executor.listing()
         finally:
             await executor.close()
+            await grants.close()
 
     found = asyncio.run(ask())
     if isinstance(found, Failed):

@@ -421,11 +421,17 @@ async def test_other_ways_to_ask(service: Service, written: dict[str, str], show
     assert ("Authorization" in asked.headers) == ("authentication" not in written)
 
 
-async def test_a_client_proves_itself_by_a_signature_for_this_endpoint_and_this_minute(service: Service) -> None:
+@pytest.mark.parametrize("issuer", ["", "https://login.example.com"])
+async def test_a_client_proves_itself_by_a_signature_for_this_server_and_this_minute(
+    service: Service, issuer: str
+) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
-    held = Held(service, {"client_id": "shop", "private_key": "${env:KEY}", "key_id": "k1"})
+    held = Held(
+        service,
+        {"client_id": "shop", "private_key": "${env:KEY}", "key_id": "k1"} | ({"issuer": issuer} if issuer else {}),
+    )
     held.grants.secrets = SecretResolver({"KEY": pem})
     held.clock.seconds = 1_800_000_000.0
     await held.fetch()
@@ -437,7 +443,7 @@ async def test_a_client_proves_itself_by_a_signature_for_this_endpoint_and_this_
         assertion,
         key.public_key(),
         ["ES256"],
-        audience=f"{service.origin}/token",
+        audience=issuer or f"{service.origin}/token",
         options={"verify_exp": False, "verify_iat": False},
     )
     assert (claims["iss"], claims["sub"], claims["exp"] - claims["iat"]) == ("shop", "shop", 60)

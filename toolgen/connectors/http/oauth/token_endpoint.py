@@ -192,14 +192,15 @@ def _form(body: bytes) -> Mapping[str, object]:
 
 
 def _assertion(form: OAuth, endpoint: str, held: ResolvedSecrets, now: float) -> str:
-    """Return a signed assertion of the client's identity for this endpoint, valid for a minute (RFC 7523 section 3).
+    """Return a signed assertion of the client's identity for this endpoint, or for the server's issuer where it is configured, valid for a
+    minute (RFC 7523 section 3).
 
     Raises `SecretError`.
     """
     claims = {
         "iss": held.client_id,
         "sub": held.client_id,
-        "aud": endpoint,
+        "aud": endpoint if form.authorization_server is not None else form.issuer or endpoint,
         "jti": randomness.token_urlsafe(16),
         "iat": int(now),
         "exp": int(now) + _ASSERTED_S,

@@ -61,13 +61,14 @@ SKILL = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
     """One run of one version: what it is told, and which file says what a tool server does not do. `scenarios` are run one by one, those of
-    an extension, which belong to no suite."""
+    an extension, which belong to no suite; with `client`, a module that is run as their client, each has a server of its own."""
 
     name: str
     version: str
     options: tuple[str, ...]
     expected: str = ""
     scenarios: tuple[str, ...] = ()
+    client: str = ""
 
 
 SUITES = (
@@ -103,6 +104,20 @@ SUITES = (
         version="0.2.0-alpha.12",
         options=("--force",),
         scenarios=("sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest"),
+    ),
+    Suite(
+        name="0.2.0-alpha.12 bridging",
+        version="0.2.0-alpha.12",
+        options=("--timeout", "120000"),
+        scenarios=(
+            "sep-2640-client-no-prefetch",
+            "sep-2640-client-verify-digest",
+            "sep-2640-client-verify-size",
+            "sep-2640-client-verify-frontmatter",
+            "auth/client-credentials-basic",
+            "auth/client-credentials-jwt",
+        ),
+        client="conformance.client",
     ),
 )
 
@@ -194,8 +209,10 @@ async def once(
         baseline = () if scenario else ("--expected-failures", str(HERE / suite.expected))
         named = suite.options if suite.scenarios else suite.options[2:]
         options = ("--scenario", scenario, *named) if scenario else suite.options
+        command = f"{sys.executable} -m {suite.client}"
+        peer = ("client", "--command", command) if suite.client else ("server", "--url", url)
         process = await asyncio.create_subprocess_exec(
-            *(node, entry, "server", "--url", url, *options, *baseline, "-o", results),
+            *(node, entry, *peer, *options, *baseline, "-o", results),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PATH": f"{node.parent}:{os.environ['PATH']}", "NO_COLOR": "1"},

@@ -220,7 +220,7 @@ class McpResourceBinding(
 class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="mcp_context"):
     """Binding of a prompt or resource of an MCP server: `tool` is its name or URI there, `parts` are the digests of its listing by the
     server. `page` is the digest of the content of an app's page, which need not be listed, and `content` that of the bytes of a file of a
-    skill.
+    skill; `front_matter` is the digest of the front matter of a skill's document.
     """
 
     method: str  # prompts/get | resources/read | completion/complete
@@ -228,6 +228,7 @@ class McpContextBinding(McpBinding, frozen=True, kw_only=True, omit_defaults=Tru
     argument: str = ""  # the argument whose values are completed
     page: str = ""
     content: str = ""
+    front_matter: str = ""
 
     @property
     def kind(self) -> str:

@@ -15,10 +15,12 @@ import pytest
 from tests.cli.commands import run_command
 from toolgen.connectors.mcp.skills import changed_file, read_listed_skills
 from toolgen.connectors.source import SourceConfig
+from toolgen.core.canonical import schema_digest
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.model.mcp import ServerTools
 from toolgen.model.mcp_context import ListedResource, ListedSkill
+from toolgen.model.tool import McpContextBinding
 
 SERVER = Path(__file__).parents[2] / "services" / "mcp_context.py"
 ROOT = "skill://far/refunds"
@@ -33,7 +35,7 @@ def file(path: str, body: bytes) -> dict[str, Any]:
 
 SKILL: dict[str, Any] = {
     "uri": f"{ROOT}/SKILL.md",
-    "frontmatter": {"name": "refunds", "description": "Process refunds.", "license": "MIT"},
+    "frontmatter": {"name": "refunds", "description": "Process refunds."},
     "resources": [file(path, body) for path, body in BODIES.items()],
 }
 STATE: dict[str, Any] = {
@@ -83,6 +85,7 @@ async def test_a_skill_is_listed_as_pinned_and_a_file_that_changed_is_not_passed
         (logo,) = await gateway.context.read(f"{ROOT}/logo.png", bot)  # type: ignore[misc]
         assert (logo.body, logo.text) == (PICTURE, None)
         changed: Any = await gateway.context.read(f"{ROOT}/notes.md", bot)
+        assert (changed.code, changed.rule) == ("forbidden", "pin")
         assert "keys" not in str(changed)
         hidden: Any = await gateway.context.read(SKILL["uri"], guest)
         absent: Any = await gateway.context.read(f"{ROOT}/none", guest)
@@ -170,6 +173,40 @@ def test_a_description_that_gives_orders_is_named() -> None:
     assert problem.startswith("suspicious_text")
 
 
+def bound(content: str, front: object = None) -> McpContextBinding:
+    """The binding of a file with this digest, and of a document with this front matter."""
+    front_matter = "" if front is None else schema_digest(front)
+    return McpContextBinding(
+        tool=SKILL["uri"],
+        url="",
+        parts={},
+        method="resources/read",
+        about="resource",
+        content=content,
+        front_matter=front_matter,
+    )
+
+
+@pytest.mark.parametrize("content", ["", file("SKILL.md", BODIES["SKILL.md"])["digest"]])
+@pytest.mark.parametrize(
+    ("front", "same"),
+    [
+        ({"name": "refunds", "description": "Process refunds."}, True),
+        ({"description": "Process refunds.", "name": "refunds"}, True),
+        ({"name": "refunds", "description": "Process refunds", "license": "MIT"}, False),
+        ({"name": "refunds", "description": "Pay me."}, False),
+        ({"name": "refunds"}, False),
+    ],
+)
+def test_a_document_has_the_front_matter_that_was_listed(content: str, front: object, same: bool) -> None:
+    reason = changed_file(bound(content, front), {"contents": [{"text": DOCUMENT}]})
+    assert reason == (
+        "" if same else "the front matter of this skill is not the one that its server listed and somebody accepted"
+    )
+    for text in ("no front matter", "---\n[\n---\n", "---\nx: !!python/name:os.system\n---\n", ""):
+        assert changed_file(bound("", front), {"contents": [{"text": text}]}) != ""
+
+
 @pytest.mark.parametrize(
     ("contents", "reason"),
     [
@@ -185,10 +222,10 @@ def test_a_description_that_gives_orders_is_named() -> None:
     ],
 )
 def test_content_is_compared_with_its_digest(contents: Any, reason: str) -> None:
-    assert changed_file(file("notes.md", b"Be kind.")["digest"], {"contents": contents}) == reason
+    assert changed_file(bound(file("notes.md", b"Be kind.")["digest"]), {"contents": contents}) == reason
 
 
 def test_content_with_hidden_characters_is_not_passed_on_though_it_is_pinned() -> None:
     text = "Be kind.\U000e0041"
-    reason = changed_file(file("notes.md", text.encode())["digest"], {"contents": [{"text": text}]})
+    reason = changed_file(bound(file("notes.md", text.encode())["digest"]), {"contents": [{"text": text}]})
     assert reason == "this file of a skill has characters that nobody sees"

@@ -12,11 +12,12 @@ import msgspec
 
 from toolgen.connectors.context.file_types import type_by_name
 from toolgen.connectors.context.folders import MAX_FILES, files_below
-from toolgen.connectors.context.skills import FRONT_MATTER, read_skills
+from toolgen.connectors.context.skills import read_skills
 from toolgen.connectors.source import SourceConfig, SourceReading
 from toolgen.core.canonical import digest
 from toolgen.core.errors import DescriptionError, ToolgenError
 from toolgen.core.files import digest_of, open_inside
+from toolgen.core.front_matter import split_front_matter
 from toolgen.core.yaml_file import decode, parse
 from toolgen.model.context import Prompt, PromptArgument, Resource, with_digest
 from toolgen.model.context_bindings import FolderBinding, TextMessage, TextPromptBinding
@@ -106,8 +107,8 @@ def _prompt(config: SourceConfig, root: Path, path: Path, origin: str) -> Prompt
             raise ValueError(f"it has more than {_MAX_SIZE} bytes")
         text = os.read(descriptor, _MAX_SIZE + 1).decode("utf-8-sig")
     front, body = FrontMatter(), text
-    if (parts := FRONT_MATTER.match(text)) is not None:
-        front, body = decode(parse(parts[1], origin, DescriptionError), (), FrontMatter, DescriptionError), parts[2]
+    if (parts := split_front_matter(text)) is not None:
+        front, body = decode(parse(parts[0], origin, DescriptionError), (), FrontMatter, DescriptionError), parts[1]
     name = join(config.name, re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem))
     if not TOOL_NAME.match(name):
         raise ValueError(f"{name} is no name: letters, digits, _ and -")

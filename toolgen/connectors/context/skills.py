@@ -20,6 +20,7 @@ from toolgen.connectors.context.folders import MAX_FILE_SIZE, MAX_FILES, files_b
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.errors import DescriptionError, ToolgenError
 from toolgen.core.files import open_inside
+from toolgen.core.front_matter import split_front_matter
 from toolgen.core.yaml_file import parse
 from toolgen.model.context import Resource
 from toolgen.model.context_bindings import SkillFileBinding
@@ -37,11 +38,9 @@ from toolgen.model.skills import (
 )
 from toolgen.model.uri_template import canonical_uri
 
-__all__ = ["FRONT_MATTER", "SkillFolder", "read_skills"]
+__all__ = ["SkillFolder", "read_skills"]
 
 SCHEME = "skill"
-FRONT_MATTER = re.compile(r"---\r?\n(.*?)\r?\n---\r?\n?(.*)\Z", re.DOTALL)
-"""Front matter of a Markdown file, and the text after it."""
 _DEPENDS_ON_VERSION = re.compile(
     r"(?:yes|no|on|off|Yes|No|On|Off|YES|NO|ON|OFF|y|n|Y|N"
     r"|[-+]?0[0-7_]+|0o[0-7]+|[-+]?0b[01_]+|[-+]?[0-9][0-9_]*_[0-9_]*|[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?"
@@ -143,10 +142,10 @@ def _read(folder: Path, path: str) -> bytes:
 
 def _front_text(folder: Path, document: str) -> str:
     text = text_in(_read(folder, document))
-    parts = None if text is None else FRONT_MATTER.match(text)
+    parts = None if text is None else split_front_matter(text)
     if parts is None:
         raise _UnusableSkillError("it has no front matter between lines of ---")
-    return parts[1]
+    return parts[0]
 
 
 def _front_matter(folder: Path, document: str) -> Any:

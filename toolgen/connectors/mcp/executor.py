@@ -309,13 +309,13 @@ def _changed(binding: McpBinding, listed: Parts) -> Refused | None:
 
 
 def _other_content(binding: McpBinding, outcome: Success) -> Refused | None:
-    """Why the page of an app or a file of a skill is not passed on that is another than was pinned."""
+    """Why the page of an app or a file of a skill is not passed on that is not as it was pinned."""
     if not isinstance(binding, McpContextBinding) or binding.method != "resources/read":
         return None
     result = outcome.data if isinstance(outcome.data, Mapping) else {}
     reason = ""
-    if binding.content:
-        reason = changed_file(binding.content, result)
+    if binding.content or binding.front_matter:
+        reason = changed_file(binding, result)
     elif binding.page:
         reason = _changed_page(binding, result)
     return _not_passed_on(reason) if reason else None

@@ -11,6 +11,10 @@ from fnmatch import fnmatchcase
 from urllib.parse import unquote
 
 from toolgen.connectors.source import SourceConfig
+from toolgen.core.canonical import schema_digest
+from toolgen.core.errors import CanonicalError, DescriptionError
+from toolgen.core.front_matter import split_front_matter
+from toolgen.core.yaml_file import parse
 from toolgen.model.context import Resource
 from toolgen.model.excerpt import bounded
 from toolgen.model.injected_orders import order_in
@@ -141,20 +145,34 @@ def _resource(
             about="resource",
             requests=config.allow,
             content=file.digest,
+            front_matter="" if skill is None else schema_digest(skill.front_matter),
         ),
         skill=skill,
     )
 
 
-def changed_file(digest: str, result: Mapping[str, Json]) -> str:
-    """Return why the content in an answer to `resources/read` is not that of a file of a skill; "" if it is."""
+def changed_file(binding: McpContextBinding, result: Mapping[str, Json]) -> str:
+    """Return why the content in an answer to `resources/read` is not the pinned one of a file of a skill; "" if it is."""
     body = _body(result)
     if body is None:
         return "the server's answer is no file of a skill"
-    if f"sha256:{hashlib.sha256(body).hexdigest()}" != digest:
+    if binding.content and f"sha256:{hashlib.sha256(body).hexdigest()}" != binding.content:
         return "this file of a skill changed since somebody accepted it"
     text = text_in(body)
-    return "this file of a skill has characters that nobody sees" if text is not None and holds_invisible(text) else ""
+    if text is not None and holds_invisible(text):
+        return "this file of a skill has characters that nobody sees"
+    if binding.front_matter and _front_digest(text or "") != binding.front_matter:
+        return "the front matter of this skill is not the one that its server listed and somebody accepted"
+    return ""
+
+
+def _front_digest(text: str) -> str:
+    """Return the digest of the front matter of a document; "" if it has none."""
+    parts = split_front_matter(text)
+    try:
+        return "" if parts is None else schema_digest(parse(parts[0], "", DescriptionError).data)
+    except (DescriptionError, CanonicalError):
+        return ""
 
 
 def _body(result: Mapping[str, Json]) -> bytes | None:

@@ -1,4 +1,4 @@
-"""REST for prompts and resources: /v1/prompts and /v1/resources."""
+"""REST for prompts, resources and skills: /v1/prompts, /v1/resources and /v1/skills."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from toolgen.frontends.rest.tools import (
 )
 from toolgen.gateway.calls.context_calls import ContextCalls, ReadContent
 from toolgen.gateway.calls.context_policy import Reader
+from toolgen.gateway.calls.skills import Skill
 from toolgen.model.call import Principal
 from toolgen.model.context import Prompt, Resource
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
 from toolgen.model.uri_template import MAX_URI_LENGTH
 
-__all__ = ["PROMPTS", "READ", "RESOURCES", "TEMPLATES", "RestContext"]
+__all__ = ["PROMPTS", "READ", "RESOURCES", "SKILLS", "TEMPLATES", "RestContext"]
 
-PROMPTS, RESOURCES = "/v1/prompts", "/v1/resources"
+PROMPTS, RESOURCES, SKILLS = "/v1/prompts", "/v1/resources", "/v1/skills"
 TEMPLATES, READ = "/v1/resources/templates", "/v1/resources/read"
 _PROMPT = re.compile(r"/v1/prompts/([^/]{1,128})\Z")
 _MAX_CURSOR_LENGTH = 4096
-_T = TypeVar("_T", Prompt, Resource)
+_T = TypeVar("_T")
 
 
 class _PromptBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,7 +47,7 @@ class _ReadBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RestContext:
-    """Routes below /v1/prompts and /v1/resources, with the policy and the audit log as over MCP."""
+    """Routes below /v1/prompts, /v1/resources and /v1/skills, with the policy and the audit log as over MCP."""
 
     def __init__(self, context: ContextCalls) -> None:
         self._context = context
@@ -61,6 +62,8 @@ class RestContext:
                 return _page(request, "resources", context.resources(principal), _uri, _resource)
             case "/v1/resources/templates":
                 return _page(request, "templates", context.templates(principal), _uri, _resource)
+            case "/v1/skills":
+                return _page(request, "skills", context.skills.list(principal), _uri, _skill)
             case "/v1/resources/read":
                 return await self._read(request, principal)
         found = _PROMPT.match(request.path)
@@ -140,8 +143,8 @@ def _name(prompt: Prompt) -> str:
     return prompt.name
 
 
-def _uri(resource: Resource) -> str:
-    return resource.uri
+def _uri(one: Resource | Skill) -> str:
+    return one.uri
 
 
 def _said(one: object, *names: str) -> dict[str, Any]:
@@ -161,6 +164,13 @@ def _resource(resource: Resource) -> Mapping[str, Any]:
         shown["uri_template"] = shown.pop("uri")
         shown["variables"] = [_said(one, "name", "title", "description", "values") for one in resource.variables]
     return shown
+
+
+def _skill(skill: Skill) -> Mapping[str, Any]:
+    shown = {"uri": skill.uri, "front_matter": skill.entry.front_matter}
+    if skill.entry.dynamic:
+        return {**shown, "dynamic": True}
+    return {**shown, "files": msgspec.to_builtins(skill.entry.files)}
 
 
 def _content(one: ReadContent) -> Mapping[str, Json]:

@@ -1,8 +1,8 @@
-"""Routes below /v1/prompts and /v1/resources in the OpenAPI document."""
+"""Routes below /v1/prompts, /v1/resources and /v1/skills in the OpenAPI document."""
 
 from __future__ import annotations
 
-from toolgen.frontends.rest.context import PROMPTS, READ, RESOURCES, TEMPLATES
+from toolgen.frontends.rest.context import PROMPTS, READ, RESOURCES, SKILLS, TEMPLATES
 from toolgen.frontends.rest.openapi_operations import answer, get, path, post, query, responses, whole
 from toolgen.frontends.rest.openapi_schemas import TEXT, Node, described, ref
 from toolgen.frontends.rest.tools import DEFAULT_PAGE, MAX_PAGE
@@ -50,6 +50,12 @@ def context_paths() -> Node:
             [],
             "ResourceRead",
         ),
+        SKILLS: get(
+            "listSkills",
+            "The skills this principal may read, by URI, with the digests of their files",
+            responses(answer("A page of skills.", "Skills"), *listed),
+            page,
+        ),
     }
 
 
@@ -76,6 +82,7 @@ def context_schemas() -> Node:
     }
     message = described({"role": {"enum": ["user", "assistant"]}, "content": {}}, "role", "content")
     content = described({**dict.fromkeys(("uri", "media_type", "text", "base64"), TEXT)}, "uri", "media_type")
+    file = described({"uri": TEXT, "digest": TEXT, "size": {"type": "integer"}}, "uri", "digest", "size")
     return {
         "Prompt": described(
             {
@@ -104,6 +111,12 @@ def context_schemas() -> Node:
             **described({"uri": {"type": "string", "minLength": 1, "maxLength": MAX_URI_LENGTH}}, "uri"),
             "additionalProperties": False,
         },
+        "Skill": described(
+            {"uri": TEXT, "front_matter": {"type": "object"}, "files": _list(file), "dynamic": {"const": True}},
+            "uri",
+            "front_matter",
+        ),
+        "Skills": described({"skills": _list(ref("Skill")), "next_cursor": TEXT}, "skills"),
         "ResourceContents": described({"contents": _list(content)}, "contents"),
     }
 

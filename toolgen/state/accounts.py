@@ -191,6 +191,14 @@ class AccountStore:
         found = [await self._opened(row, None) for row in await self._rows.all()]
         return tuple(sorted(found, key=lambda one: (one.person, one.source, one.name)))
 
+    async def seal(self, content: bytes, about: str) -> SealedRecord:
+        """Encrypt a record that is stored elsewhere with the keys of accounts; it opens for the same `about` only."""
+        return await seal_record(self._keys, content, about)
+
+    async def unseal(self, record: SealedRecord, about: str) -> bytes:
+        """Return the content of a record that `seal` encrypted. Raises `StateError`."""
+        return await open_record(self._keys, record, about)
+
     async def rotate(self) -> int:
         """Wrap the data keys of all accounts with the current key-encryption key, and return how many were wrapped again."""
         count = 0

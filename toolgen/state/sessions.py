@@ -12,6 +12,7 @@ import msgspec
 from toolgen.core.clock import Clock
 from toolgen.core.errors import StateError
 from toolgen.state.invocations import PrincipalRef
+from toolgen.state.key_encryption import SealedRecord
 from toolgen.state.sqlite_file import LASTING, SqliteFile, transaction
 
 __all__ = ["SESSIONS_EACH", "SignInAttempt", "SignInSession", "SignInSessions"]
@@ -30,12 +31,16 @@ CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY, expires REAL NOT NULL,
 
 
 class SignInSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Session of a person: identity and kind of proof, the token of their forms, and times (seconds since the epoch)."""
+    """Session of a person: identity and kind of proof, the token of their forms, and times (seconds since the epoch).
+
+    `id_token` is the encrypted id token of the person, None if no source needs it.
+    """
 
     principal: PrincipalRef
     form_token: str
     begun: float
     expires: float
+    id_token: SealedRecord | None = None
 
 
 class SignInAttempt(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.frontends.console.people import form_token
 from tests.gateway.clients import JSON, bearer
-from tests.gateway.sign_in.places import Place, place, policy_of
+from tests.gateway.sign_in.places import Place, opened, place, policy_of, write_project
 from tests.gateway.sign_in.test_registered import CLIENTS, asked, settings
 from tests.services.authorization import Answered, Asked, serving
 from tests.services.enterprise import RESOURCE, SECRETS, Enterprise, enterprise_servers
-from tests.services.identity_provider import IdentityProvider
+from tests.services.identity_provider import CLIENT, IdentityProvider
 from toolgen.core.clock import FixedClock
 from toolgen.gateway.sign_in.records import SignInGrant
 
@@ -90,6 +92,41 @@ async def test_a_person_of_a_hosted_client_acts_upstream_by_an_assertion(
             late = await called(here, again["access_token"])
             assert "sign in again" in late.text
             assert len(asked_api) == len(enterprise.provider.asked) == 1
+
+
+async def test_a_person_in_the_console_acts_upstream_by_an_assertion(
+    tmp_path: Path, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The id token is encrypted in the session, and is not used after its end."""
+    for name, secret in SECRETS.items():
+        monkeypatch.setenv(name, secret)
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    own = {"issuer": provider.issuer, "client_id": CLIENT, "client_secret": "${env:SIGN_IN_SECRET}"}
+    console = {"url": url, "viewers": ["staff"], "sign_in": own}
+    with enterprise_servers() as enterprise, serving(lambda _: Answered.json(messages=[])) as service:
+        enterprise.clock = FixedClock(time.time())
+        chat = sources(tmp_path, service.origin, written(enterprise, provider))
+        path = write_project(
+            tmp_path / "project", provider, url, policy=policy(provider), sources=chat, console=console
+        )
+        async with opened(path, listener) as gateway, httpx.AsyncClient(base_url=url) as browser:
+
+            async def called_there() -> str:
+                sent = await browser.get("/console/oidc")
+                assert (await browser.get(provider.authorize(sent.headers["location"]))).status_code == 200
+                page = await browser.get("/console/tools/chat__list_messages")
+                form = {"form_token": form_token(page.text)}
+                return (await browser.post("/console/tools/chat__list_messages", data=form)).text
+
+            await called_there()
+            assert [one.headers["Authorization"] for one in service.asked] == ["Bearer canary-ann-j1"]
+            (shown,) = enterprise.provider.asked
+            kept = b"".join(one.read_bytes() for one in gateway.settings.state_dir.iterdir() if one.is_file())
+            assert shown.form["subject_token"].encode() not in kept
+            provider.token["exp"] = int(time.time()) - 1  # within the leeway of a sign-in
+            assert "sign in again" in await called_there()
+            assert len(service.asked) == len(enterprise.provider.asked) == 1
 
 
 async def test_an_id_token_is_not_exchanged_as_an_access_token(

@@ -36,6 +36,7 @@ from toolgen.frontends.console import (
 )
 from toolgen.frontends.console.app_pages import APP_PAGES, AppPages
 from toolgen.frontends.console.http import TITLES, ConsoleContext, Person, Visit, check_origin, form_of, person_of
+from toolgen.frontends.console.id_tokens import id_token_of
 from toolgen.frontends.console.identity_provider import Provider
 from toolgen.frontends.console.log_verifier import Verification
 from toolgen.frontends.console.records import IndexRecords
@@ -292,6 +293,8 @@ class Console:
         if session is None:
             return None
         principal = self._gateway.callers.current(of_party(session.principal))
+        if principal is not None and session.id_token is not None:
+            principal = replace(principal, token=await id_token_of(self._gateway, session, self._clock.now()))
         person = None if principal is None else person_of(self._gateway, self._settings, principal)
         if person is None or not person.welcome:
             await self._sessions.end(token)

@@ -8,6 +8,7 @@ import secrets
 
 from toolgen.core.clock import Clock
 from toolgen.frontends.console.http import Cookie, Person, check_origin, cookie_header, cookies, form_of, person_of
+from toolgen.frontends.console.id_tokens import sealed_id_token
 from toolgen.frontends.console.identity_provider import Provider, ProviderError
 from toolgen.frontends.console.rendering import Header, page, redirect
 from toolgen.frontends.http.authentication import Authentication
@@ -154,7 +155,7 @@ class SignInPages:
         return await self._begin(request, principal, until=_ends(credential), to=to)
 
     async def _begin(
-        self, request: Request, principal: Principal, *, until: float = float("inf"), to: str = ""
+        self, request: Request, principal: Principal, *, until: float = float("inf"), to: str = "", id_token: str = ""
     ) -> Response:
         """Start a session, until a time at most, with a new token, which nobody could have set in the browser before (OWASP: session
         fixation)."""
@@ -165,8 +166,13 @@ class SignInPages:
             )
         now = self._clock.now()
         expires = min(now + self._settings.expires_s, self._key_expires(principal), until)
+        form_token = secrets.token_urlsafe(24)
         session = SignInSession(
-            principal=party_of(principal), form_token=secrets.token_urlsafe(24), begun=now, expires=expires
+            principal=party_of(principal),
+            form_token=form_token,
+            begun=now,
+            expires=expires,
+            id_token=await sealed_id_token(self._gateway, id_token, form_token),
         )
         before = self.token_of(request)
         if before:
@@ -227,7 +233,7 @@ class SignInPages:
             return self._form(
                 request, status=403, fault=f"The gateway's policy does not accept who {provider.name} says you are."
             )
-        return await self._begin(request, principal, to=page_asked(attempt.to))
+        return await self._begin(request, principal, to=page_asked(attempt.to), id_token=token)
 
     def _configured(self) -> Provider:
         if self._provider is None:

@@ -118,7 +118,7 @@ def _subject(principal: Principal | None, form: OAuth) -> tuple[str, Secret]:
     party = principal
     while party is not None and party.on_behalf_of is not None:
         party = party.on_behalf_of
-    if party is not None and party.proof is not None and party.proof.client:
+    if party is not None and party.origin is not None and party.origin.sign_in:
         _check_signed_in(party, form)
     if party is not None and party.token is None and party.proof is not None and party.proof.issuer:
         # The token may have expired since, and an attacker who reads the stored calls that wait could act as their callers.
@@ -135,14 +135,14 @@ def _subject(principal: Principal | None, form: OAuth) -> tuple[str, Secret]:
 
 
 def _check_signed_in(party: Principal, form: OAuth) -> None:
-    """Raise `NoTokenError` for a caller of a hosted client without a valid id token, or one whose id token is not the token to exchange."""
+    """Raise `NoTokenError` for a person of a hosted client or of the console without a valid id token, or if another token is exchanged."""
     if form.subject_token_type != "id_token":  # noqa: S105 - a type
         raise NoTokenError(
-            "this tool exchanges its caller's access token, and the sign-in through the gateway gave an id token alone; nothing was sent",
+            "this tool exchanges its caller's access token, and the sign-in of its caller gave an id token alone; nothing was sent",
             suggestion="exchange id tokens (subject_token_type: id_token), or call with a token of the identity provider itself",
         )
     if party.token is None:
         raise NoTokenError(
-            "this tool acts as the person who signed in, whose id token has expired or was not kept; nothing was sent",
-            suggestion="disconnect the gateway in the client, and sign in again",
+            "this tool acts as the person who signed in, whose id token has expired, or is not kept while a call waits; nothing was sent",
+            suggestion="sign in again: in the console, or by disconnecting the gateway in the client",
         )

@@ -16,7 +16,7 @@ $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-
 $(BIN)/python -m examples.shop.database specs/shop.db
 endef
 
-.PHONY: setup dev demo serve test exhaustive tutorials tpc faults cluster soak test-all check reference browser proxies deploy-tools console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier peers docs golden lock clean
+.PHONY: setup dev demo serve test exhaustive tutorials tpc faults cluster soak test-all check reference browser proxies deploy-tools destinations console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 # What toolgen needs, and nothing else. `make dev` adds what its tests and checks need. Modules are compiled when they are first imported: most of them
@@ -125,6 +125,15 @@ deploy-tools: dev .venv-deploy/.installed proxies
 	  || echo "Prometheus cannot be installed here (it takes apt-get and root): alert rules and dashboard are held against our own metrics alone" >&2
 
 .venv-deploy/.installed: tests/deploy/tools.txt
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>$(@D)/said \
+	  && touch $@ || { cat $(@D)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(@D)/said; }
+
+# A store that speaks S3 and a broker of Kafka, for tests of streams of the record.
+destinations: .venv-destinations/.installed
+
+.venv-destinations/.installed: tests/gateway/audit/real/tools.txt
 	rm -rf $(@D)
 	$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>$(@D)/said \
@@ -272,7 +281,7 @@ lock:
 	  --constraint requirements-dev.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
 	  --output-file deploy/requirements.lock
 	$(VENV)-lock/bin/python -m tests.platforms.wheels $(VENV)-lock/bin/uv
-	for path in tests/frameworks/locks/*.in tests/bridged/*.in tests/deploy/tools.in; do \
+	for path in tests/frameworks/locks/*.in tests/bridged/*.in tests/deploy/tools.in tests/gateway/audit/real/tools.in; do \
 	  $(VENV)-lock/bin/uv pip compile $$path --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file $${path%.in}.txt || exit 1; \
 	done
@@ -291,4 +300,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-tpc .venv-servers .venv-minilm .venv-classifier .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-destinations .venv-tpc .venv-servers .venv-minilm .venv-classifier .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

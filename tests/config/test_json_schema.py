@@ -201,6 +201,9 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         if structure in {"GatewaySignIn", "SignInClients", "RegisteredClient"}:
             around = {"url": "https://gateway.example.com", "sign_in": required["GatewaySignIn"]}
             example = merged({"gateway": around}, example)
+        if structure in {"AccessKey", "Bucket", "Retention", "Sasl"}:
+            stream = {"kafka": "broker.example.com/audit"} if structure == "Sasl" else {"s3": {"bucket": "records"}}
+            example = merged({"audit": {"stream": {"one": stream}}}, example)
         if structure == "Aws":
             example = merged(
                 example, {"audit": {"checkpoints": {"to": [{"put": "https://s3.example.com/b", "aws": own}]}}}

@@ -38,7 +38,7 @@ _SECRETS: tuple[_Path, ...] = (
     ("audit", "checkpoints", "to", _ANY, "aws"),
     ("audit", "stream", _ANY, "headers"),
     ("audit", "stream", _ANY, "s3", "aws"),
-    ("audit", "stream", _ANY, "sasl"),
+    ("audit", "stream", _ANY, "sasl", "password"),
     ("console", "sign_in", "client_secret"),
     ("gateway", "sign_in", "client_secret"),
     ("accounts", "keys"),

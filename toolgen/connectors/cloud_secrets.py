@@ -24,7 +24,7 @@ from toolgen.core.errors import SecretError
 from toolgen.core.files import read_file
 from toolgen.model.secret import Unprinted
 
-__all__ = ["CLOUDS", "CloudRequests", "CloudSecrets", "aws_request"]
+__all__ = ["CLOUDS", "CloudRequests", "CloudSecrets", "aws_key", "aws_request"]
 
 CLOUDS = frozenset({"aws", "gcp", "azure"})
 _TTL_S = 300.0
@@ -231,7 +231,7 @@ async def aws_request(
     region = environment.get("AWS_REGION", "") or outbound.given("AWS_DEFAULT_REGION")
     variable = f"AWS_ENDPOINT_URL_{'SECRETS_MANAGER' if service == 'secretsmanager' else service.upper()}"
     given = environment.get(variable, "") or environment.get("AWS_ENDPOINT_URL", "")
-    key = await _aws_key(outbound)
+    key = await aws_key(outbound)
     headers = (("Content-Type", "application/x-amz-json-1.1"), ("X-Amz-Target", target))
     url = f"{given.rstrip('/') or f'https://{service}.{region}.amazonaws.com'}/"
     request = HttpRequest(method="POST", url=url, headers=headers, body=json.dumps(members).encode())
@@ -244,8 +244,8 @@ async def aws_request(
     )
 
 
-async def _aws_key(outbound: CloudRequests) -> tuple[str, str, str]:
-    """Return an access key: that of the environment, or the one of the container (ECS, EKS Pod Identity)."""
+async def aws_key(outbound: CloudRequests) -> tuple[str, str, str]:
+    """Return an access key: that of the environment, or the one of the container (ECS, EKS Pod Identity). Raises `OutboundError`."""
     environment = outbound.environment
     url = environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
     if not url or environment.get("AWS_ACCESS_KEY_ID", ""):

@@ -16,7 +16,9 @@ from tests.audit.logs import PLAIN, add, opened
 from tests.authorities import Authority
 from tests.gateway.audit.sinks.base import Entry, HttpSink, Sink, made_entry, recorded
 from tests.gateway.audit.sinks.http import LinesSink
+from tests.gateway.audit.sinks.kafka import BrokerSink
 from tests.gateway.audit.sinks.otlp import CollectorSink
+from tests.gateway.audit.sinks.s3 import BucketSink
 from tests.gateway.audit.sinks.syslog import SyslogSink
 from toolgen.audit.entry_stream import BatchSize, SentEntries
 from toolgen.audit.log import AuditLog
@@ -29,11 +31,12 @@ from toolgen.core.yaml_file import parse
 from toolgen.gateway.audit.destinations import base
 from toolgen.gateway.audit.destinations.base import BusyError, OutgoingEntry, RefusedEntriesError, Rhythm
 from toolgen.gateway.audit.destinations.registry import make_destination
+from toolgen.gateway.audit.destinations.s3 import S3Bucket
 from toolgen.gateway.audit.destinations.syslog import syslog_message
 from toolgen.gateway.audit.entry_shipper import EntryShipper, OcsfEncoder
 from toolgen.model.verdict import Allow, Deny, Verdict
 
-SINKS: list[Callable[[Path], Sink]] = [SyslogSink, LinesSink, CollectorSink]
+SINKS: list[Callable[[Path], Sink]] = [SyslogSink, LinesSink, CollectorSink, BrokerSink, BucketSink]
 SMALL = Rhythm(size=BatchSize(entries=3))
 
 
@@ -330,6 +333,33 @@ async def test_entries_behind_are_counted_to_the_end_of_a_log_that_is_written(lo
     assert shipper.entries_behind == 100
 
 
+@pytest.mark.parametrize(
+    ("bucket", "url"),
+    [
+        ("records", "https://records.s3.eu-west-1.amazonaws.com/a/b"),
+        ("my.records", "https://s3.eu-west-1.amazonaws.com/my.records/a/b"),
+    ],
+)
+async def test_a_bucket_of_aws_has_its_host_and_the_credentials_of_the_environment(
+    bucket: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    destination, _ = read({"s3": {"bucket": bucket, "retention": {"mode": "governance", "days": 1}}})
+    made = make_destination(destination, permit=permitted, clock=SystemClock())
+    assert isinstance(made, S3Bucket)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(OSError, match="AWS_REGION is not set"):
+        await made.send("gateway-1", (OutgoingEntry(entry=made_entry(1), body=b"{}"),))
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert made._url("a/b") == url
+    with pytest.raises(OSError, match="AWS_SECRET_ACCESS_KEY is not set"):
+        await made.send("gateway-1", (OutgoingEntry(entry=made_entry(1), body=b"{}"),))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
+    assert (await made._key()).region == "eu-west-1"
+    assert made.rhythm.every_s == 60
+
+
 def test_a_message_of_syslog_holds_what_receivers_sort_by_and_escapes_it() -> None:
     entry = made_entry(7, status="refused")
     message = syslog_message('a"]\\', OutgoingEntry(entry=entry, body=b'{"a":1}'))
@@ -352,6 +382,22 @@ def test_a_message_of_syslog_holds_what_receivers_sort_by_and_escapes_it() -> No
         ({"otlp": "https://logs.example.com/#canary"}, "otlp:"),
         ({"otlp": "https://logs.example.com/v1/logs", "headers": {"Host": "canary"}}, "headers:"),
         ({"http": "https://logs.example.com/", "headers": {"A": "${env:}"}}, "headers:"),
+        ({"kafka": "broker.example.com:9092"}, "kafka:"),
+        ({"kafka": "canary@broker.example.com/audit"}, "kafka:"),
+        ({"kafka": "broker.example.com:0/audit"}, "kafka:"),
+        ({"kafka": "broker.example.com/.."}, "kafka:"),
+        (
+            {"kafka": "127.0.0.1/t", "tls": False, "sasl": {"user": "u", "password": "canary", "mechanism": "PLAIN"}},
+            "sasl:",
+        ),
+        ({"kafka": "127.0.0.1/t", "sasl": {"user": "", "password": "canary"}}, "sasl:"),
+        ({"http": "https://logs.example.com/", "tls": False}, "are for kafka"),
+        ({"s3": {"bucket": "Canary/.."}}, "s3: bucket or prefix"),
+        ({"s3": {"bucket": "records", "prefix": "a b?"}}, "s3: bucket or prefix"),
+        ({"s3": {"bucket": "records", "retention": {"mode": "compliance", "days": 0}}}, "s3: days"),
+        ({"s3": {"bucket": "records", "every": "1d"}}, "s3: every"),
+        ({"s3": {"bucket": "records", "endpoint": "https://u:canary@s3.example.com"}}, "s3: takes"),
+        ({"s3": {"bucket": "records", "aws": {"region": "r", "access_key_id": "canary"}}}, "belong together"),
     ],
 )
 def test_a_destination_that_cannot_be_is_refused(stream: dict[str, Any], told: str) -> None:

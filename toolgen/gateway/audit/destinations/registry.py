@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolgen.config.audit_stream import HttpTarget, OtlpTarget, StreamDestination, SyslogTarget
+from toolgen.config.audit_stream import HttpTarget, KafkaTarget, OtlpTarget, S3Target, StreamDestination, SyslogTarget
 from toolgen.connectors.executor import Permit
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import Clock
@@ -31,6 +31,16 @@ def make_destination(destination: StreamDestination, *, permit: Permit, clock: C
             from toolgen.gateway.audit.destinations.syslog import SyslogReceiver  # noqa: PLC0415 - the one that is used
 
             return SyslogReceiver(target, authorities=destination.authorities, permit=permit)
+        case KafkaTarget() as target:
+            try:
+                from toolgen.gateway.audit.destinations.kafka import KafkaTopic  # noqa: PLC0415 - an extra
+            except ImportError as error:
+                raise _missing(destination, "Kafka's messages", "kafka") from error
+            return KafkaTopic(target, authorities=destination.authorities, permit=permit, secrets=secrets)
+        case S3Target() as target:
+            from toolgen.gateway.audit.destinations.s3 import S3Bucket  # noqa: PLC0415 - the one that is used
+
+            return S3Bucket(target, http, permit=permit, clock=clock)
 
 
 def _missing(destination: StreamDestination, what: str, extra: str) -> ConfigError:

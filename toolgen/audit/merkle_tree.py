@@ -1,4 +1,5 @@
-"""Merkle tree over the entries of a stream (RFC 9162, section 2.1), so that a few hashes prove one entry against a checkpoint.
+"""Merkle tree over the entries of a stream (RFC 9162, section 2.1), so that a few hashes prove one entry against a checkpoint, and one
+checkpoint against a later one.
 
 A leaf is the hash of its entry. The RFC hashes a leaf with a leading zero byte, so that a node cannot be used as a leaf; here that is not
 needed, because an entry's hash is over text that begins with a hex digit or `{`, and a node's over bytes that begin with 1.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-__all__ = ["Tree", "inclusion_proof", "root_from_inclusion_proof"]
+__all__ = ["Tree", "consistency_proof", "inclusion_proof", "is_consistent", "root_from_inclusion_proof"]
 
 _CHUNK_HEIGHT = 7
 _CHUNK = 1 << _CHUNK_HEIGHT
@@ -84,27 +85,8 @@ def inclusion_proof(frontier: Sequence[bytes], known: int, leaves: Sequence[byte
     For the first `known` leaves only the perfect subtrees are given, as `frontier`: the leaves were in removed segments. `leaves` are those
     after them. `index` counts from 0 over both, and is not among the first.
     """
-    nodes: dict[
-        tuple[int, int], bytes
-    ] = {}  # perfect subtree of a height at a place, counted in subtrees of that height
-    start = 0
-    for height, root in zip(_heights(known), frontier, strict=True):
-        nodes[height, start >> height] = root
-        start += 1 << height
-    total = known + len(leaves)
-
-    def node(low: int, high: int) -> bytes:
-        count = high - low
-        height = (count - 1).bit_length()
-        if count == 1 << height and (height, low >> height) in nodes:
-            return nodes[height, low >> height]
-        if low >= known:
-            whole = Tree()
-            whole.extend(leaves[low - known : high - known])
-            return whole.root()
-        middle = low + (1 << (height - 1))
-        return sha256(b"\1" + node(low, middle) + node(middle, high)).digest()
-
+    nodes = _Nodes(frontier, known, leaves)
+    node, total = nodes.root, known + len(leaves)
     path: list[bytes] = []
     low, high = 0, total
     while high - low > 1:
@@ -116,6 +98,84 @@ def inclusion_proof(frontier: Sequence[bytes], known: int, leaves: Sequence[byte
             path.append(node(low, middle))
             low = middle
     return path[::-1]
+
+
+def consistency_proof(frontier: Sequence[bytes], known: int, leaves: Sequence[bytes], before: int) -> list[bytes]:
+    """Return the nodes that show that the tree over the first `before` leaves is the beginning of the whole tree (RFC 9162, section
+    2.1.4.1). The other arguments are those of `inclusion_proof`. Raises `ValueError` if the tree before needs leaves that are gone.
+    """
+    nodes = _Nodes(frontier, known, leaves)
+    total = known + len(leaves)
+    if not max(known, 1) <= before <= total:
+        raise ValueError("the tree before needs leaves that are gone")
+    path: list[bytes] = []
+    low, high, whole = 0, total, True
+    while before != high:
+        middle = low + (1 << ((high - low - 1).bit_length() - 1))
+        if before <= middle:
+            path.append(nodes.root(middle, high))
+            high = middle
+        else:
+            path.append(nodes.root(low, middle))
+            low, whole = middle, False
+    if not whole:
+        path.append(nodes.root(low, high))
+    return path[::-1]
+
+
+def is_consistent(before: int, size: int, old: bytes, new: bytes, path: Sequence[bytes]) -> bool:
+    """Return True if the nodes lead from the root `old` over the first `before` leaves to the root `new` over `size` leaves (RFC 9162,
+    section 2.1.4.2)."""
+    if not 0 < before <= size:
+        return False
+    if before == size:
+        return not path and old == new
+    nodes = list(path)
+    if before & (before - 1) == 0:  # the root before is a node of the new tree
+        nodes.insert(0, old)
+    if not nodes:
+        return False
+    place, last = before - 1, size - 1
+    while place & 1:
+        place, last = place >> 1, last >> 1
+    left = right = nodes[0]
+    for node in nodes[1:]:
+        if last == 0:
+            return False
+        if place & 1 or place == last:
+            left = sha256(b"\1" + node + left).digest()
+            right = sha256(b"\1" + node + right).digest()
+            while not place & 1 and place:
+                place, last = place >> 1, last >> 1
+        else:
+            right = sha256(b"\1" + right + node).digest()
+        place, last = place >> 1, last >> 1
+    return (left, right, last) == (old, new, 0)
+
+
+class _Nodes:
+    """Nodes of a tree of which the perfect subtrees over the first `known` leaves and all later leaves are there."""
+
+    def __init__(self, frontier: Sequence[bytes], known: int, leaves: Sequence[bytes]) -> None:
+        self._known, self._leaves = known, leaves
+        self._subtrees: dict[tuple[int, int], bytes] = {}  # by height and place, counted in subtrees of that height
+        start = 0
+        for height, root in zip(_heights(known), frontier, strict=True):
+            self._subtrees[height, start >> height] = root
+            start += 1 << height
+
+    def root(self, low: int, high: int) -> bytes:
+        """Return the root over the leaves from `low` to `high`, which count from 0."""
+        count = high - low
+        height = (count - 1).bit_length()
+        if count == 1 << height and (height, low >> height) in self._subtrees:
+            return self._subtrees[height, low >> height]
+        if low >= self._known:
+            whole = Tree()
+            whole.extend(self._leaves[low - self._known : high - self._known])
+            return whole.root()
+        middle = low + (1 << (height - 1))
+        return sha256(b"\1" + self.root(low, middle) + self.root(middle, high)).digest()
 
 
 def root_from_inclusion_proof(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from toolgen.audit.growth_proof import ProvenGrowth, is_growth_proof, prove_growth, verify_growth
 from toolgen.audit.inclusion_proof import prove as prove_entry
 from toolgen.audit.inclusion_proof import verify_proof
 from toolgen.audit.index.index import RecordIndex
@@ -124,7 +125,7 @@ def verify(
 ) -> None:
     """Verify every entry of the log offline; exit 1 and name each fault if entries were changed.
 
-    With PROOF, a file of `toolgen audit prove`, verify only that: it needs no log, only --key.
+    With PROOF, a file of `toolgen audit prove` or `toolgen audit consistency`, verify only that: it needs no log, only --key.
     """
     if proof is not None:
         _verify_proof(proof, key_paths, directory, as_json=as_json, config_path=config_path)
@@ -153,6 +154,28 @@ def prove(seq: int, stream: str, output: Path | None, directory: str | None, con
     """Prove that the entry SEQ is in the log: a small file that `toolgen audit verify FILE --key KEY` accepts without the log."""
     folder = _directory(directory, config_path)
     made = prove_entry(folder, stream, seq, public_keys((), folder))
+    if output is None:
+        click.echo(made, nl=False)
+    else:
+        output.write_bytes(made)
+
+
+@command.command("consistency")
+@click.argument("checkpoint", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Output file instead of standard output."
+)
+@_dir_option
+@config
+def consistency(checkpoint: Path, output: Path | None, directory: str | None, config_path: str) -> None:
+    """Prove that the log has only grown since CHECKPOINT, a file that was kept elsewhere, with the newest in it.
+
+    The proof is a small file with both checkpoints, CHECKPOINT and the newest of the log: `toolgen audit verify FILE --key KEY` accepts it
+    without the log.
+    """
+    folder = _directory(directory, config_path)
+    lines = [line for line in checkpoint.read_bytes().splitlines() if line]
+    made = prove_growth(folder, lines[-1] if lines else b"", public_keys((), folder))
     if output is None:
         click.echo(made, nl=False)
     else:
@@ -215,7 +238,11 @@ def _verify_proof(
     path: Path, key_paths: tuple[Path, ...], directory: str | None, *, as_json: bool, config_path: str
 ) -> None:
     folder = Path() if key_paths else _directory(directory, config_path)
-    proven = verify_proof(path.read_bytes(), public_keys(key_paths, folder))
+    data, keys = path.read_bytes(), public_keys(key_paths, folder)
+    if is_growth_proof(data):
+        _tell_growth(verify_growth(data, keys), as_json=as_json)
+        return
+    proven = verify_proof(data, keys)
     entry, checkpoint = proven.entry, proven.checkpoint
     if as_json:
         print_json(
@@ -229,6 +256,20 @@ def _verify_proof(
                 f"that key {checkpoint.key} signed at {checkpoint.time}"
             )
         )
+
+
+def _tell_growth(proven: ProvenGrowth, *, as_json: bool) -> None:
+    before, after = proven.before, proven.after
+    if as_json:
+        said = [{"size": one.size, "time": one.time, "key": one.key} for one in (before, after)]
+        print_json({"ok": True, "stream": after.stream, "before": said[0], "after": said[1]})
+        return
+    click.echo(
+        printable(
+            f"proven: the {before.size} entries of {before.stream} that key {before.key} signed at {before.time} are the first of the "
+            f"{after.size} that key {after.key} signed at {after.time}"
+        )
+    )
 
 
 _TOLD = (

@@ -25,16 +25,18 @@ class GivenTelemetry(msgspec.Struct, forbid_unknown_fields=True):
     headers: dict[str, str] = {}
     signals: Annotated[list[Signal], msgspec.Meta(min_length=1)] = msgspec.field(default_factory=_SIGNALS.copy)
     sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    stages: bool = False
 
 
 class TelemetrySettings(Struct, frozen=True, kw_only=True):
     """Base URL of an OTLP/HTTP collector, without a slash at its end, and headers, which may be secrets. `sample` is the share of traces
-    that are sent, of those that begin at the gateway."""
+    that are sent, of those that begin at the gateway. `stages`: each stage of a call has a span."""
 
     url: str
     headers: tuple[tuple[str, SecretReference], ...] = ()
     signals: frozenset[Signal] = frozenset(_SIGNALS)
     sample: float = 1.0
+    stages: bool = False
 
 
 def read_telemetry(
@@ -70,4 +72,5 @@ def read_telemetry(
         headers=tuple(headers),
         signals=frozenset(given.signals),
         sample=given.sample,
+        stages=given.stages,
     )

@@ -510,6 +510,7 @@ def _runtime(base: _Base, parts: _CallParts, execution: _Execution, reader: Poli
         current=base.current,
         checks=execution.checks,
         spans=None if base.telemetry is None else base.telemetry.traces,
+        stage_spans=None if base.telemetry is None else base.telemetry.stages,
     )
 
 

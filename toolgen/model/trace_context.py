@@ -34,6 +34,11 @@ class Trace(Struct, frozen=True, kw_only=True):
         return f"00-{self.trace_id}-{self.parent_id or self.span_id}-{self.flags:02x}"
 
     @property
+    def sampled(self) -> bool:
+        """Return True if the caller, or the gateway that began the trace, wants its spans."""
+        return bool(self.flags & 1)
+
+    @property
     def headers(self) -> tuple[tuple[str, str], ...]:
         """Trace headers for the next system."""
         parent = ("traceparent", f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}")

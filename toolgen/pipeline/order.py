@@ -21,6 +21,7 @@ from toolgen.model.result import Result, Success
 from toolgen.model.tool import Tool
 from toolgen.pipeline.call_plan import GENERAL, CallPlan, Prepared, PreparedStage
 from toolgen.pipeline.middleware import CallContext, Next, Stage, compose, guarded
+from toolgen.pipeline.stage_spans import StageSpans, spanned, spanned_guard
 from toolgen.pipeline.stages.access import AccessStage, RedactStage
 from toolgen.pipeline.stages.approve import ApproveStage
 from toolgen.pipeline.stages.completion import Completion
@@ -43,6 +44,7 @@ __all__ = [
     "dry_pipeline",
     "inspection",
     "resource_pipeline",
+    "with_stage_spans",
 ]
 
 _MAX_PLANS = 10_000
@@ -188,6 +190,21 @@ class Plans:
     def _rest(self, place: int) -> Next:
         """Return the general pipeline from a place on, behind the record."""
         return _composed(self._placed[place:], self._parts.deliver)
+
+
+def with_stage_spans(parts: Parts, spans: StageSpans) -> Next:
+    """Return the pipeline whose sampled calls take the general one, with a span for each stage. All other calls take their plans."""
+    plans = Plans(parts)
+    stages = [
+        guarded(spanned_guard(one.stage, spans)) if one.judges else spanned(one.stage, spans) for one in _order(parts)
+    ]
+    general = compose((spanned(parts.record, spans), *stages), parts.deliver)
+
+    def run(call: Call, call_context: CallContext) -> Coroutine[Any, Any, Result]:
+        sampled = call.trace is not None and call.trace.sampled
+        return general(call, call_context) if sampled else plans(call, call_context)
+
+    return run
 
 
 class _SharedStages(Struct, frozen=True):

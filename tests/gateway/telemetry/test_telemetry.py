@@ -99,6 +99,12 @@ async def served(
             yield gateway, exporter, client
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes more than 3 s to import the client of the last request."""
+    monkeypatch.setattr("toolgen.gateway.telemetry.exporter._LAST_S", 60.0)
+
+
 async def test_a_call_over_mcp_has_spans_of_the_request_and_of_its_execution(tmp_path: Path, api: Any) -> None:
     url, told = api
     async with Collector().serving() as collector:
@@ -204,6 +210,33 @@ async def test_traces_that_are_left_out_have_no_spans_and_the_traces_of_callers_
             assert (await client.post("/mcp", json=mcp(traceparent=PARENT)[1])).status_code == 200
         assert sorted(span.trace_id.hex() for span in collector.spans()) == [TRACE, TRACE]
     assert [TRACE in one.get("traceparent", "") for one in told] == [False, False, True]
+
+
+async def test_stages_have_spans_below_the_request_and_say_which_one_refused(tmp_path: Path, api: Any) -> None:
+    url, _ = api
+    async with (
+        Collector().serving() as collector,
+        served(tmp_path, url, collector.port, stages=True) as (_, _exporter, client),
+    ):
+        assert (await client.post(REST[0], json=REST[1])).status_code == 200
+        refused = await client.post(REST[0], json={"arguments": {"petId": "no number"}})
+        assert refused.status_code == 400
+        assert (await client.post(REST[0], json=REST[1], headers={"traceparent": OTHER})).status_code == 200
+    requests = [one for one in collector.spans() if one.kind == 2]
+    assert len(requests) == 2
+    for request in requests:
+        below = [one for one in collector.spans() if one.parent_span_id == request.span_id]
+        stages = {attributes(one)["toolgen.stage"]: one for one in below if one.kind == 1}
+        assert {"record", "limit", "access", "arguments"} <= set(stages)
+        assert all(one.name == f"stage {name}" for name, one in stages.items())
+        ended = {name: attributes(one).get("error.type", "") for name, one in stages.items()}
+        executed = [one.name for one in below if one.kind == 3]
+        if executed:
+            assert (executed, set(ended.values())) == (["execute_tool pets__get_pet"], {""})
+            assert "redact" in stages
+        else:
+            assert {ended[name] for name in ("record", "limit", "access", "arguments")} == {"validation"}
+            assert {"inspect", "deliver"}.isdisjoint(stages)
 
 
 def test_a_share_of_the_traces_has_spans() -> None:

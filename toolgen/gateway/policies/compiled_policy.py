@@ -50,10 +50,12 @@ from toolgen.pipeline.order import (
     dry_pipeline,
     inspection,
     resource_pipeline,
+    with_stage_spans,
 )
 from toolgen.pipeline.response_cache import Caching
 from toolgen.pipeline.responses.answer_argument import WHOLE, AnswerOptions, may_have_options, offering, taken
 from toolgen.pipeline.responses.pagination import Pagings
+from toolgen.pipeline.stage_spans import StageSpans
 from toolgen.pipeline.stages.access import AccessStage, CallHistory, RedactStage, imagined
 from toolgen.pipeline.stages.approve import STALE, ApprovalQueue, ApproveStage
 from toolgen.pipeline.stages.deliver import AccountQueue, Deliver, ExecutionSpans, Preview, checked_first
@@ -172,6 +174,7 @@ class GatewayDependencies(Struct, frozen=True, kw_only=True):
     metrics: Metrics
     current: CurrentPolicy
     spans: ExecutionSpans | None = None
+    stage_spans: StageSpans | None = None
     checks: OwnChecks | None = None
 
 
@@ -233,7 +236,8 @@ class CompiledPolicy:
             under=self.identity.mark,
             withheld=self.withheld,
         )
-        self.run: Next = Plans(parts)
+        spans = runtime.stage_spans
+        self.run: Next = Plans(parts) if spans is None else with_stage_spans(parts, spans)
         """Function that sends a call through every stage. Their notes for the audit log are in its call context."""
         self.would_send = dry_pipeline(parts)
         self.inspected = inspection(parts)

@@ -82,6 +82,11 @@ class Telemetry:
         """Return the queue of spans; None if traces are not sent."""
         return self.spans if "traces" in self._settings.signals else None
 
+    @property
+    def stages(self) -> SpanQueue | None:
+        """Return the queue of spans of stages; None if stages have none."""
+        return self.traces if self._settings.stages else None
+
     def start(self, families: Families) -> None:
         """Start sending. `families` returns the metrics of this worker, without names."""
         self._families = families

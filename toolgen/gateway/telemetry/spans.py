@@ -21,7 +21,7 @@ from toolgen.model.trace_context import Trace
 
 __all__ = ["EndedSpan", "OtlpSpan", "SpanQueue"]
 
-_SERVER, _CLIENT = 2, 3  # kinds of spans, as OTLP numbers them
+_INTERNAL, _SERVER, _CLIENT = 1, 2, 3  # kinds of spans, as OTLP numbers them
 _SAMPLED = 1
 _random = random.Random()  # noqa: S311 - ids of traces are no secrets
 _bits, _share = _random.getrandbits, _random.random
@@ -109,6 +109,10 @@ class SpanQueue:
         ]
         span = OtlpSpan(self, f"execute_tool {tool.name}", _CLIENT, trace, attributes)
         return _in_span(span, execute, replace(call, trace=trace))
+
+    def of_stage(self, name: str, trace: Trace | None) -> OtlpSpan:
+        """Begin the span of a stage of a call, below that of its request."""
+        return OtlpSpan(self, f"stage {name}", _INTERNAL, below(trace), [("toolgen.stage", name)])
 
     def put(self, span: EndedSpan) -> None:
         """Add an ended span; if the queue is full, the oldest is dropped."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.gateway.workflows import ALLOWED, Service, built, faults, within
+from tests.gateway.workflows import ALLOWED, Service, built, faults, served
 from toolgen.core.errors import DescriptionError
 from toolgen.frontends.python.gateway import Gateway
 
@@ -96,8 +96,9 @@ def test_a_document_is_read_into_a_tool_for_each_workflow(tmp_path: Path) -> Non
     assert (manifest.sources["flows"].title, manifest.sources["flows"].version) == ("Triage", "2")
 
 
-def test_it_is_carried_out_step_by_step(tmp_path: Path) -> None:
-    envelope, service, _ = within(tmp_path, DOCUMENT, triage)
+async def test_it_is_carried_out_step_by_step(tmp_path: Path) -> None:
+    async with served(tmp_path, DOCUMENT) as (gateway, service):
+        envelope = await triage(gateway, service)
     assert envelope.status == "ok", envelope
     assert envelope.data == {"note": 1, "reported": True}
     assert service.paths == ["GET /issues", "GET /issues/1", "POST /notes", "POST /report", "GET /issues"]
@@ -105,19 +106,15 @@ def test_it_is_carried_out_step_by_step(tmp_path: Path) -> None:
     assert service.notes[1] == {"text": "About It is slow", "tags": ["a"]}
 
 
-def test_actions_try_again_end_and_go_on_elsewhere(tmp_path: Path) -> None:
-    async def tried(gateway: Gateway, service: Service) -> Any:
+async def test_actions_try_again_end_and_go_on_elsewhere(tmp_path: Path) -> None:
+    async with served(tmp_path / "again", DOCUMENT) as (gateway, service):
         service.fails["GET", "/issues"] = [500, 500]
-        return await triage(gateway, service)
-
-    envelope, service, _ = within(tmp_path / "again", DOCUMENT, tried)
+        envelope = await triage(gateway, service)
     assert (envelope.status, service.paths[:3]) == ("ok", ["GET /issues"] * 3)
 
-    async def gone_on(gateway: Gateway, service: Service) -> Any:
+    async with served(tmp_path / "goto", DOCUMENT) as (gateway, service):
         service.fails["POST", "/report"] = [500]
-        return await triage(gateway, service, "go on")
-
-    envelope, service, _ = within(tmp_path / "goto", DOCUMENT, gone_on)
+        envelope = await triage(gateway, service, "go on")
     assert (envelope.status, service.paths[-2:]) == ("ok", ["POST /report", "GET /issues"])
 
     def closed(document: Any) -> None:
@@ -125,28 +122,23 @@ def test_actions_try_again_end_and_go_on_elsewhere(tmp_path: Path) -> None:
             "$response.body#/open == true"
         )
 
-    envelope, service, _ = within(tmp_path / "end", changed(closed), triage)
+    async with served(tmp_path / "end", changed(closed)) as (gateway, service):
+        envelope = await triage(gateway, service)
     assert (envelope.status, service.paths) == ("ok", ["GET /issues", "GET /issues/1"])
 
 
-def test_a_step_that_fails_is_taken_back(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+async def test_a_step_that_fails_is_taken_back(tmp_path: Path) -> None:
+    async with served(tmp_path, DOCUMENT) as (gateway, service):
         service.fails["POST", "/report"] = [500]
-        return await triage(gateway, service)
-
-    envelope, service, _ = within(tmp_path, DOCUMENT, scenario)
+        envelope = await triage(gateway, service)
     assert (envelope.error.code, envelope.data["failed"]["step"], envelope.data["not_done"]) == (
         "step_failed",
         "report",
         ["last"],
     )
     assert service.paths[-1] == "DELETE /notes/1"
-    assert (
-        within(tmp_path / "denied", DOCUMENT, triage, rules=[{**ALLOWED, "tools": ["flows__*"]}])[0].data["failed"][
-            "code"
-        ]
-        == "unknown_tool"
-    )
+    async with served(tmp_path / "denied", DOCUMENT, rules=[{**ALLOWED, "tools": ["flows__*"]}]) as (gateway, service):
+        assert (await triage(gateway, service)).data["failed"]["code"] == "unknown_tool"
 
 
 def _at(*path: Any, value: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from tests.frontends.mcp.peers import BOTH, OldPeer, Peer, close_peers
 from tests.gateway.clients import listening
 from tests.gateway.governed import PRINCIPALS, nested, project
-from tests.gateway.workflows import ALLOWED, within
+from tests.gateway.workflows import ALLOWED, served
 from toolgen.frontends.adapters.calls import AdapterCaller
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
@@ -253,18 +253,18 @@ FLOW = {
 }
 
 
-def test_a_workflow_names_no_step_whose_tool_its_caller_may_not_see(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, _: Any) -> Any:
-        made = await gateway.call("flows__fix", {}, principal="bot")
-        return made, await gateway.preview("flows__fix", {}, principal="bot")
-
+async def test_a_workflow_names_no_step_whose_tool_its_caller_may_not_see(tmp_path: Path) -> None:
     rules = [{**ALLOWED, "tools": ["flows__fix", "notes__search_issues"]}]
-    (made, preview), _, _ = within(tmp_path / "hidden", FLOW, scenario, rules=rules)
+    async with served(tmp_path / "hidden", FLOW, rules=rules) as (gateway, _):
+        made = await gateway.call("flows__fix", {}, principal="bot")
+        preview = await gateway.preview("flows__fix", {}, principal="bot")
     assert made.error.code == "step_failed"
     said = json.dumps([made.to_dict(), preview.to_dict()])
     assert not any(word in said for word in ("secretly", "later_on", "create_note"))
     assert [one["step"] for one in made.data["done"]] == ["look"]
     assert [one["step"] for one in preview.data["steps"]] == ["look"]
-    (whole, preview), _, _ = within(tmp_path / "seen", FLOW, scenario)
+    async with served(tmp_path / "seen", FLOW) as (gateway, _):
+        whole = await gateway.call("flows__fix", {}, principal="bot")
+        preview = await gateway.preview("flows__fix", {}, principal="bot")
     assert [one["step"] for one in preview.data["steps"]] == ["look", "secretly", "later_on"]
     assert whole.status in {"ok", "error"}

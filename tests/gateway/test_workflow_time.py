@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.workflows import ALLOWED, Service, built, faults, within
-from toolgen.frontends.python.gateway import Gateway
+from tests.gateway.workflows import ALLOWED, built, faults, record, served
 from toolgen.model.tool import WorkflowBinding
 
 FIND = {"id": "find", "call": "notes__search_issues", "with": {"q": "x"}}
@@ -28,14 +27,12 @@ def flow(*steps: dict[str, Any], timeout: str = "150ms") -> dict[str, Any]:
     return {"fix": {"timeout": timeout, "steps": list(steps)}}
 
 
-def test_a_write_under_way_is_broken_off_and_what_was_done_is_taken_back(tmp_path: Path) -> None:
-    async def run(gateway: Gateway, service: Service) -> Any:
+async def test_a_write_under_way_is_broken_off_and_what_was_done_is_taken_back(tmp_path: Path) -> None:
+    async with served(tmp_path, flow(WRITE, REPORT, FIND)) as (gateway, service):
         held = service.held["/report"] = threading.Event()
         answer = await gateway.call("flows__fix", {}, principal="bot")
         held.set()
-        return answer
-
-    answer, service, entries = within(tmp_path, flow(WRITE, REPORT, FIND), run)
+    entries = record(tmp_path)
     assert answer.error.code == "outcome_unknown"
     assert answer.data["failed"]["step"] == "report"
     assert [one["step"] for one in answer.data["undone"]] == ["write"]
@@ -45,53 +42,48 @@ def test_a_write_under_way_is_broken_off_and_what_was_done_is_taken_back(tmp_pat
     assert sent["code"] == "outcome_unknown"
 
 
-def test_a_read_under_way_is_broken_off_and_nothing_more_is_begun(tmp_path: Path) -> None:
-    async def run(gateway: Gateway, service: Service) -> Any:
+async def test_a_read_under_way_is_broken_off_and_nothing_more_is_begun(tmp_path: Path) -> None:
+    retried = {**FIND, "retry": {"attempts": 5, "wait": "1s"}}
+    async with served(tmp_path, flow(retried, WRITE)) as (gateway, service):
         held = service.held["/issues"] = threading.Event()
         answer = await gateway.call("flows__fix", {}, principal="bot")
         held.set()
-        return answer
-
-    retried = {**FIND, "retry": {"attempts": 5, "wait": "1s"}}
-    answer, service, entries = within(tmp_path, flow(retried, WRITE), run)
+    entries = record(tmp_path)
     assert (answer.error.code, answer.data["failed"]["step"], answer.data["done"]) == ("step_failed", "find", [])
     assert service.notes == {}
     (read,) = [one for one in entries if one["event"] == "outcome" and one["tool"] == "notes__search_issues"]
     assert read["code"] == "cancelled"
 
 
-def test_another_attempt_that_would_be_too_late_is_not_waited_for(tmp_path: Path) -> None:
-    async def run(gateway: Gateway, service: Service) -> Any:
-        service.fails["GET", "/issues"] = [503, 503]
-        return await gateway.call("flows__fix", {}, principal="bot")
-
+async def test_another_attempt_that_would_be_too_late_is_not_waited_for(tmp_path: Path) -> None:
     retried = {**FIND, "retry": {"attempts": 5, "wait": "60s"}}
-    answer, service, _ = within(tmp_path, flow(retried, timeout="30s"), run)
+    async with served(tmp_path, flow(retried, timeout="30s")) as (gateway, service):
+        service.fails["GET", "/issues"] = [503, 503]
+        answer = await gateway.call("flows__fix", {}, principal="bot")
     assert answer.error.code == "step_failed"
     assert service.paths == ["GET /issues"]
 
 
-def test_waiting_for_a_person_counts(tmp_path: Path) -> None:
-    async def run(gateway: Gateway, _: Service) -> Any:
+async def test_waiting_for_a_person_counts(tmp_path: Path) -> None:
+    approvals = {"approvers": ["lead"], "expires": "1h"}
+    async with served(tmp_path, flow(WRITE, REPORT, FIND), rules=[ALLOWED, ASKED], approvals=approvals) as (
+        gateway,
+        service,
+    ):
         waiting = await gateway.call("flows__fix", {}, principal="bot")
         await asyncio.sleep(0.2)  # time itself is what is waited for
         lead = gateway.principal("lead")
         for one in await gateway.approvals.answerable(lead):
             await gateway.approvals.decide(one.id, approve=True, note="", principal=lead)
-        return await gateway.approvals.calls.outcome(waiting.call_id, gateway.principal("bot"), wait=60.0)
-
-    approvals = {"approvers": ["lead"], "expires": "1h"}
-    answer, service, _ = within(tmp_path, flow(WRITE, REPORT, FIND), run, rules=[ALLOWED, ASKED], approvals=approvals)
+        answer = await gateway.approvals.calls.outcome(waiting.call_id, gateway.principal("bot"), wait=60.0)
     assert (answer.error.code, answer.data["failed"]["step"]) == ("step_failed", "find")
     assert [one["step"] for one in answer.data["undone"]] == ["write"]
     assert "GET /issues" not in service.paths
 
 
-def test_one_that_is_quick_enough_is_as_without_a_limit(tmp_path: Path) -> None:
-    async def run(gateway: Gateway, _: Service) -> Any:
-        return await gateway.call("flows__fix", {}, principal="bot")
-
-    assert within(tmp_path, flow(FIND, WRITE, timeout="60s"), run)[0].status == "ok"
+async def test_one_that_is_quick_enough_is_as_without_a_limit(tmp_path: Path) -> None:
+    async with served(tmp_path, flow(FIND, WRITE, timeout="60s")) as (gateway, _):
+        assert (await gateway.call("flows__fix", {}, principal="bot")).status == "ok"
 
 
 @pytest.mark.parametrize("timeout", ["soon", "0s", "10ms", "25h"])

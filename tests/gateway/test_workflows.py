@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.gateway.workflows import ALLOWED, Service, project, record, serving, within
+from tests.gateway.workflows import ALLOWED, Service, project, record, served, serving
 from tests.patient import until
 from tests.redis_server import RedisServer
 from toolgen.core.json_codec import MAX_DEPTH
@@ -39,8 +39,10 @@ async def run(gateway: Gateway, _: Service, tool: str = "flows__fix", **argument
     return await gateway.call(tool, arguments or {"q": "slow"}, principal="bot")
 
 
-def test_steps_are_calls_of_the_same_caller_with_the_workflow_as_their_parent(tmp_path: Path) -> None:
-    envelope, service, entries = within(tmp_path, FIX, run)
+async def test_steps_are_calls_of_the_same_caller_with_the_workflow_as_their_parent(tmp_path: Path) -> None:
+    async with served(tmp_path, FIX) as (gateway, service):
+        envelope = await run(gateway, service)
+    entries = record(tmp_path)
     assert (envelope.status, envelope.data) == ("ok", {"note": 1})
     assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
     assert service.notes[1] == {"text": "About It is slow"}
@@ -53,8 +55,10 @@ def test_steps_are_calls_of_the_same_caller_with_the_workflow_as_their_parent(tm
     assert [one["status"] for one in entries if one["event"] == "outcome"] == ["ok"] * 4
 
 
-def test_a_step_that_fails_stops_it_and_what_was_done_is_taken_back_on_record(tmp_path: Path) -> None:
-    envelope, service, entries = within(tmp_path, FIX, run, rules=[ALLOWED, DENIED])
+async def test_a_step_that_fails_stops_it_and_what_was_done_is_taken_back_on_record(tmp_path: Path) -> None:
+    async with served(tmp_path, FIX, rules=[ALLOWED, DENIED]) as (gateway, service):
+        envelope = await run(gateway, service)
+    entries = record(tmp_path)
     assert (envelope.status, envelope.error.code) == ("error", "step_failed")
     assert service.paths == ["GET /issues", "POST /notes", "DELETE /notes/1"]
     data = envelope.data
@@ -71,65 +75,59 @@ def test_a_step_that_fails_stops_it_and_what_was_done_is_taken_back_on_record(tm
     assert undone[0]["parent"] == envelope.call_id
 
 
-def test_what_cannot_be_taken_back_is_told(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+async def test_what_cannot_be_taken_back_is_told(tmp_path: Path) -> None:
+    async with served(tmp_path, FIX) as (gateway, service):
         service.fails["DELETE", "/notes/1"] = [500]
         service.fails["POST", "/report"] = [500]
-        return await run(gateway, service)
-
-    envelope, _, _ = within(tmp_path, FIX, scenario)
+        envelope = await run(gateway, service)
     assert envelope.data["undone"] == []
     assert envelope.data["not_undone"][0]["step"] == "write"
     assert envelope.data["not_undone"][0]["code"] == "upstream_error"
 
 
-def test_later_steps_are_not_done(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+async def test_later_steps_are_not_done(tmp_path: Path) -> None:
+    async with served(tmp_path, FIX) as (gateway, service):
         service.fails["GET", "/issues"] = [500]
-        return await run(gateway, service)
-
-    envelope, service, _ = within(tmp_path, FIX, scenario)
+        envelope = await run(gateway, service)
     assert (envelope.data["done"], envelope.data["not_done"]) == ([], ["write", "report"])
     assert service.paths == ["GET /issues"]
 
 
-def test_a_step_is_left_out_unless_its_condition_holds(tmp_path: Path) -> None:
+async def test_a_step_is_left_out_unless_its_condition_holds(tmp_path: Path) -> None:
     steps = [FIND, {**WRITE, "when": "$steps.find.data.total > 5 || $inputs.q == 'write'"}, REPORT]
     flows = {"fix": {"inputs": Q, "steps": steps}}
 
-    async def scenario(gateway: Gateway, service: Service) -> Any:
-        return [await run(gateway, service, q=q) for q in ("slow", "write")]
-
-    _, service, _ = within(tmp_path, flows, scenario)
+    async with served(tmp_path, flows) as (gateway, service):
+        [await run(gateway, service, q=q) for q in ("slow", "write")]
     assert service.paths == ["GET /issues", "POST /report", "GET /issues", "POST /notes", "POST /report"]
     assert service.asked[1][2] == {}, "what a step that was left out would have given is left out too"
 
 
-def test_what_reads_is_tried_again_and_what_is_not_idempotent_never(tmp_path: Path) -> None:
+async def test_what_reads_is_tried_again_and_what_is_not_idempotent_never(tmp_path: Path) -> None:
     retry = {"retry": {"attempts": 3, "wait": "1ms"}}
     flows = {"fix": {"inputs": Q, "steps": [{**FIND, **retry}, {**WRITE, **retry}]}}
 
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+    async with served(tmp_path, flows) as (gateway, service):
         service.fails["GET", "/issues"] = [500, 503]
         service.fails["POST", "/notes"] = [500]
-        return await run(gateway, service)
-
-    envelope, service, _ = within(tmp_path, flows, scenario)
+        envelope = await run(gateway, service)
     assert envelope.data["failed"]["step"] == "write"
     assert service.paths == ["GET /issues"] * 3 + ["POST /notes"]
 
 
-def test_an_answer_that_is_not_as_expected_is_a_failure_that_is_taken_back(tmp_path: Path) -> None:
+async def test_an_answer_that_is_not_as_expected_is_a_failure_that_is_taken_back(tmp_path: Path) -> None:
     expecting = [{"regex": "^Never", "of": "$data.text"}, "$statusCode == 201"]
     flows = {"fix": {"inputs": Q, "steps": [FIND, {**WRITE, "expect": expecting}, REPORT]}}
-    envelope, service, _ = within(tmp_path, flows, run)
+    async with served(tmp_path, flows) as (gateway, service):
+        envelope = await run(gateway, service)
     assert envelope.data["failed"]["step"] == "write"
     assert service.paths == ["GET /issues", "POST /notes", "DELETE /notes/1"]
     flows["fix"]["steps"][1]["expect"] = ["$statusCode == 201"]
-    assert within(tmp_path / "again", flows, run)[0].status == "ok"
+    async with served(tmp_path / "again", flows) as (gateway, service):
+        assert (await run(gateway, service)).status == "ok"
 
 
-def test_a_step_for_each_element_is_bounded(tmp_path: Path) -> None:
+async def test_a_step_for_each_element_is_bounded(tmp_path: Path) -> None:
     each = {
         "id": "each",
         "for_each": "$.steps.find.data.items[?@.open == true]",
@@ -141,25 +139,24 @@ def test_a_step_for_each_element_is_bounded(tmp_path: Path) -> None:
         "few": {"inputs": Q, "steps": [FIND, {**each, "at_most": 1}]},
     }
 
-    async def scenario(gateway: Gateway, service: Service) -> Any:
-        return [await run(gateway, service, f"flows__{name}", q="x") for name in ("all", "few")]
-
-    (whole, few), service, _ = within(tmp_path, flows, scenario)
+    async with served(tmp_path, flows) as (gateway, service):
+        (whole, few) = [await run(gateway, service, f"flows__{name}", q="x") for name in ("all", "few")]
     assert (whole.status, whole.data) == ("ok", {"ids": [1, 2]})
     assert [note["text"] for note in service.notes.values()] == ["0 It is slow", "1 It is wrong"]
     assert "2 times, and at_most is 1" in few.error.message
 
 
-def test_what_steps_give_together_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_steps_give_together_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer may be as large as a call's own; not all of them together, whatever the API behind them wants."""
     monkeypatch.setattr("toolgen.connectors.workflow.run.MAX_KEPT", 150)
-    envelope, service, _ = within(tmp_path, FIX, run)
+    async with served(tmp_path, FIX) as (gateway, service):
+        envelope = await run(gateway, service)
     assert (envelope.status, envelope.error.code) == ("error", "step_failed")
     assert "more than 150 bytes together" in envelope.error.message
     assert service.paths[-1] == "DELETE /notes/1", "what was done is taken back"
 
 
-def test_fifty_steps_at_the_same_time_respect_limits(tmp_path: Path) -> None:
+async def test_fifty_steps_at_the_same_time_respect_limits(tmp_path: Path) -> None:
     steps = [{"id": f"s{number}", "call": "notes__get_issue", "with": {"id": 1}} for number in range(50)]
     limits = [
         {
@@ -170,7 +167,9 @@ def test_fifty_steps_at_the_same_time_respect_limits(tmp_path: Path) -> None:
             "cost": {"notes__get_issue": 1, "*": 0},
         }
     ]
-    envelope, service, entries = within(tmp_path, {"fix": {"steps": [{"parallel": steps}]}}, run_plain, limits=limits)
+    async with served(tmp_path, {"fix": {"steps": [{"parallel": steps}]}}, limits=limits) as (gateway, service):
+        envelope = await run_plain(gateway, service)
+    entries = record(tmp_path)
     assert (envelope.status, len(service.paths)) == ("error", 20)
     outcomes = [entry for entry in entries if entry["event"] == "outcome" and entry["tool"] == "notes__get_issue"]
     assert len(outcomes) == 50
@@ -182,44 +181,47 @@ async def run_plain(gateway: Gateway, _: Service) -> Any:
     return await gateway.call("flows__fix", {}, principal="bot")
 
 
-def test_fifty_steps_that_may_be_made_are_all_made(tmp_path: Path) -> None:
+async def test_fifty_steps_that_may_be_made_are_all_made(tmp_path: Path) -> None:
     steps = [{"id": f"s{number}", "call": "notes__get_issue", "with": {"id": 1}} for number in range(50)]
-    envelope, service, _ = within(tmp_path, {"fix": {"steps": [{"parallel": steps}]}}, run_plain)
+    async with served(tmp_path, {"fix": {"steps": [{"parallel": steps}]}}) as (gateway, service):
+        envelope = await run_plain(gateway, service)
     assert (envelope.status, len(service.paths), len(envelope.data)) == ("ok", 50, 50)
 
 
-def test_what_a_caller_may_not_call_it_does_not_call_through_a_workflow(tmp_path: Path) -> None:
+async def test_what_a_caller_may_not_call_it_does_not_call_through_a_workflow(tmp_path: Path) -> None:
     only = {**ALLOWED, "tools": ["flows__*", "notes__search_issues"]}
-    envelope, service, _ = within(tmp_path, FIX, run, rules=[only])
+    async with served(tmp_path, FIX, rules=[only]) as (gateway, service):
+        envelope = await run(gateway, service)
     assert (envelope.data["failed"]["code"], service.paths) == ("unknown_tool", ["GET /issues"])
 
 
-def test_arguments_that_the_policy_sets_are_set_in_steps_too(tmp_path: Path) -> None:
+async def test_arguments_that_the_policy_sets_are_set_in_steps_too(tmp_path: Path) -> None:
     bound = {**ALLOWED, "id": "bound", "bind": {"text": "principal.attributes.tenant"}, "tools": ["notes__send_report"]}
     rest = {**ALLOWED, "tools": ["flows__*", "notes__search_issues", "notes__create_note"]}
     flows = {"fix": {"inputs": Q, "steps": [FIND, WRITE, {**REPORT, "with": {}}]}}
-    envelope, service, _ = within(tmp_path, flows, run, rules=[bound, rest])
+    async with served(tmp_path, flows, rules=[bound, rest]) as (gateway, service):
+        envelope = await run(gateway, service)
     assert (envelope.status, service.asked[-1][2]) == ("ok", {"text": "acme"})
 
 
-def test_a_workflow_calls_a_workflow(tmp_path: Path) -> None:
+async def test_a_workflow_calls_a_workflow(tmp_path: Path) -> None:
     outer = {
         "inputs": Q,
         "steps": [{"id": "inner", "call": "flows__fix", "with": {"q": "$inputs.q"}}],
         "outputs": {"note": "$steps.inner.data.note"},
     }
-    envelope, _, entries = within(tmp_path, {**FIX, "outer": outer}, lambda g, s: run(g, s, "flows__outer", q="x"))
+    async with served(tmp_path, {**FIX, "outer": outer}) as (gateway, service):
+        envelope = await run(gateway, service, "flows__outer", q="x")
+    entries = record(tmp_path)
     assert (envelope.status, envelope.data) == ("ok", {"note": 1})
     parents = {entry["tool"]: entry.get("parent") for entry in entries if entry["event"] == "intent"}
     assert parents["flows__fix"] == envelope.call_id
     assert parents["notes__search_issues"] not in {None, envelope.call_id}
 
 
-def test_a_dry_run_shows_what_would_be_called_and_calls_nothing(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, _: Service) -> Any:
-        return await gateway.preview("flows__fix", {"q": "slow"}, principal="bot")
-
-    envelope, service, _ = within(tmp_path, FIX, scenario)
+async def test_a_dry_run_shows_what_would_be_called_and_calls_nothing(tmp_path: Path) -> None:
+    async with served(tmp_path, FIX) as (gateway, service):
+        envelope = await gateway.preview("flows__fix", {"q": "slow"}, principal="bot")
     assert service.paths == []
     assert [one["tool"] for one in envelope.data["steps"]] == [
         "notes__search_issues",
@@ -242,17 +244,14 @@ async def answered(gateway: Gateway, *, approve: bool = True) -> None:
         await gateway.approvals.decide(waiting.id, approve=approve, note="", principal=lead)
 
 
-def test_a_workflow_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+async def test_a_workflow_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
+    async with served(tmp_path, FIX, rules=[ALLOWED, ASKED], approvals=APPROVALS) as (gateway, service):
         waiting = await run(gateway, service)
         before = list(service.paths)
         still = await gateway.approvals.calls.outcome(waiting.call_id, gateway.principal("bot"))
         await answered(gateway)
-        return waiting, before, still, await ended(gateway, waiting.call_id)
-
-    (waiting, before, still, done), service, entries = within(
-        tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS
-    )
+        done = await ended(gateway, waiting.call_id)
+    entries = record(tmp_path)
     assert (waiting.status, waiting.error.code, still.status) == ("pending", "deferred", "pending")
     assert before == ["GET /issues"]
     assert (done.status, done.data, done.call_id) == ("ok", {"note": 1}, waiting.call_id)
@@ -261,14 +260,14 @@ def test_a_workflow_waits_for_a_person_and_goes_on(tmp_path: Path) -> None:
     assert own == [("intent", None), ("outcome", "pending"), ("intent", None), ("outcome", "ok")]
 
 
-def test_a_workflow_that_waited_makes_no_more_calls_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+async def test_a_workflow_that_waited_makes_no_more_calls_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolgen.connectors.workflow.run.MAX_CALLS", 2)
+    async with served(tmp_path, FIX, rules=[ALLOWED, ASKED], approvals=APPROVALS) as (gateway, service):
         waiting = await run(gateway, service)
         await answered(gateway)
-        return await ended(gateway, waiting.call_id)
-
-    monkeypatch.setattr("toolgen.connectors.workflow.run.MAX_CALLS", 2)
-    done, service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+        done = await ended(gateway, waiting.call_id)
     assert (done.status, done.error.code) == ("error", "step_failed")
     assert "POST /report" not in service.paths
 
@@ -340,34 +339,30 @@ async def test_a_workflow_that_waits_again_without_a_word_from_redis_is_left_to_
         server.stop()
 
 
-def test_the_status_of_a_call_that_was_approved_counts(tmp_path: Path) -> None:
+async def test_the_status_of_a_call_that_was_approved_counts(tmp_path: Path) -> None:
     flows = {"fix": {"inputs": Q, "steps": [FIND, {**WRITE, "expect": "$statusCode == 201"}]}}
 
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+    async with served(tmp_path, flows, rules=[ALLOWED, ASKED], approvals=APPROVALS) as (gateway, service):
         waiting = await run(gateway, service)
         await answered(gateway)
-        return await ended(gateway, waiting.call_id)
-
-    assert within(tmp_path, flows, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)[0].status == "ok"
+        assert (await ended(gateway, waiting.call_id)).status == "ok"
 
 
-def test_a_step_that_a_person_denies_fails_and_what_was_done_is_taken_back(tmp_path: Path) -> None:
+async def test_a_step_that_a_person_denies_fails_and_what_was_done_is_taken_back(tmp_path: Path) -> None:
     asked = {**ASKED, "tools": ["notes__send_report"]}
 
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+    async with served(tmp_path, FIX, rules=[ALLOWED, asked], approvals=APPROVALS) as (gateway, service):
         waiting = await run(gateway, service)
         await answered(gateway, approve=False)
-        return await ended(gateway, waiting.call_id)
-
-    done, service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, asked], approvals=APPROVALS)
+        done = await ended(gateway, waiting.call_id)
     assert (done.status, done.error.code, done.data["failed"]["code"]) == ("error", "step_failed", "approval_denied")
     assert service.paths == ["GET /issues", "POST /notes", "DELETE /notes/1"]
 
 
-def test_a_workflow_that_itself_needs_a_person_and_a_step_that_does(tmp_path: Path) -> None:
+async def test_a_workflow_that_itself_needs_a_person_and_a_step_that_does(tmp_path: Path) -> None:
     both = {**ASKED, "tools": ["flows__fix", "notes__create_note"]}
 
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+    async with served(tmp_path, FIX, rules=[ALLOWED, both], approvals=APPROVALS) as (gateway, service):
         waiting = await run(gateway, service)
         nothing = list(service.paths)
         while (
@@ -375,15 +370,13 @@ def test_a_workflow_that_itself_needs_a_person_and_a_step_that_does(tmp_path: Pa
         ).status == "pending":
             await answered(gateway)
             await gateway.approvals.calls.news.changed(0.05)
-        return nothing, now
-
-    (nothing, done), service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, both], approvals=APPROVALS)
+        done = now
     assert (nothing, done.status) == ([], "ok")
     assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
 
 
-def test_a_workflow_that_its_caller_left_to_run_waits_and_goes_on(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+async def test_a_workflow_that_its_caller_left_to_run_waits_and_goes_on(tmp_path: Path) -> None:
+    async with served(tmp_path, FIX, rules=[ALLOWED, ASKED], approvals=APPROVALS) as (gateway, service):
         caller_connection, principal = CallerConnection(), gateway.principal("bot")
         making = gateway.call("flows__fix", {"q": "slow"}, principal=principal, caller_connection=caller_connection)
         left = await gateway.approvals.background.call(
@@ -392,57 +385,52 @@ def test_a_workflow_that_its_caller_left_to_run_waits_and_goes_on(tmp_path: Path
         while (await gateway.approvals.calls.outcome(left.call_id, principal)).status == "pending":
             await answered(gateway)
             await gateway.approvals.calls.news.changed(0.05)
-        return left, await gateway.approvals.calls.outcome(left.call_id, principal)
-
-    (left, done), service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+        done = await gateway.approvals.calls.outcome(left.call_id, principal)
     assert (left.status, done.status, done.data) == ("pending", "ok", {"note": 1})
     assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
 
 
-def test_a_workflow_inside_of_one_waits_too(tmp_path: Path) -> None:
+async def test_a_workflow_inside_of_one_waits_too(tmp_path: Path) -> None:
     outer = {
         "inputs": Q,
         "steps": [{"id": "inner", "call": "flows__fix", "with": {"q": "$inputs.q"}}],
         "outputs": {"n": "$steps.inner.data.note"},
     }
 
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+    async with served(tmp_path, {**FIX, "outer": outer}, rules=[ALLOWED, ASKED], approvals=APPROVALS) as (
+        gateway,
+        service,
+    ):
         waiting = await run(gateway, service, "flows__outer", q="x")
         await answered(gateway)
-        return await ended(gateway, waiting.call_id)
-
-    done, service, _ = within(tmp_path, {**FIX, "outer": outer}, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+        done = await ended(gateway, waiting.call_id)
     assert (done.status, done.data) == ("ok", {"n": 1})
     assert service.paths == ["GET /issues", "POST /notes", "POST /report"]
 
 
-def test_who_withdraws_a_workflow_that_waits_withdraws_its_steps(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+async def test_who_withdraws_a_workflow_that_waits_withdraws_its_steps(tmp_path: Path) -> None:
+    async with served(tmp_path, FIX, rules=[ALLOWED, ASKED], approvals=APPROVALS) as (gateway, service):
         waiting = await run(gateway, service)
         gone = await gateway.approvals.calls.cancel(waiting.call_id, gateway.principal("bot"))
-        return gone, await gateway.approvals.answerable(gateway.principal("lead"))
-
-    (gone, left), service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+        left = await gateway.approvals.answerable(gateway.principal("lead"))
     assert (gone.status, left) == ("cancelled", ())
     assert [one["step"] for one in gone.data["done"]] == ["find"]
     assert service.paths == ["GET /issues"]
 
 
-def test_one_step_that_fails_withdraws_what_waits_beside_it(tmp_path: Path) -> None:
+async def test_one_step_that_fails_withdraws_what_waits_beside_it(tmp_path: Path) -> None:
     flows = {"fix": {"inputs": Q, "steps": [FIND, {"parallel": [WRITE, {**REPORT, "with": {"text": "$inputs.q"}}]}]}}
 
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+    async with served(tmp_path, flows, rules=[ALLOWED, ASKED, DENIED], approvals=APPROVALS) as (gateway, service):
         failed = await run(gateway, service)
-        return failed, await gateway.approvals.answerable(gateway.principal("lead"))
-
-    (failed, left), service, _ = within(tmp_path, flows, scenario, rules=[ALLOWED, ASKED, DENIED], approvals=APPROVALS)
+        left = await gateway.approvals.answerable(gateway.principal("lead"))
     assert (failed.status, failed.data["failed"]["code"], left) == ("error", "unknown_tool", ())
     assert failed.data["not_done"] == ["write"]
     assert service.paths == ["GET /issues"]
 
 
-def test_a_policy_that_changed_while_it_waited_ends_it_and_what_was_done_is_told(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, service: Service) -> Any:
+async def test_a_policy_that_changed_while_it_waited_ends_it_and_what_was_done_is_told(tmp_path: Path) -> None:
+    async with served(tmp_path, FIX, rules=[ALLOWED, ASKED], approvals=APPROVALS) as (gateway, service):
         waiting = await run(gateway, service)
         path = tmp_path / "policies/policy.yaml"
         policy = json.loads(path.read_text())
@@ -450,9 +438,7 @@ def test_a_policy_that_changed_while_it_waited_ends_it_and_what_was_done_is_told
         path.write_text(json.dumps(policy))
         assert await gateway.operations.reload()
         await answered(gateway)
-        return await ended(gateway, waiting.call_id)
-
-    done, service, _ = within(tmp_path, FIX, scenario, rules=[ALLOWED, ASKED], approvals=APPROVALS)
+        done = await ended(gateway, waiting.call_id)
     assert (done.status, done.error.code, [one["step"] for one in done.data["done"]]) == (
         "refused",
         "expired",
@@ -462,37 +448,38 @@ def test_a_policy_that_changed_while_it_waited_ends_it_and_what_was_done_is_told
     assert "POST /report" not in service.paths
 
 
-def test_a_secret_input_is_not_in_the_record(tmp_path: Path) -> None:
+async def test_a_secret_input_is_not_in_the_record(tmp_path: Path) -> None:
     secret = {"inputs": {"q": {"type": "string", "format": "password"}}, "steps": [{**FIND, "with": {}}]}
-    within(tmp_path, {"fix": secret}, lambda g, s: run(g, s, q="canary-value"))
+    async with served(tmp_path, {"fix": secret}) as (gateway, service):
+        await run(gateway, service, q="canary-value")
     assert "canary-value" not in json.dumps(record(tmp_path))
 
 
-def test_what_templates_nest_too_deeply_is_told_by_the_workflow(tmp_path: Path) -> None:
+async def test_what_templates_nest_too_deeply_is_told_by_the_workflow(tmp_path: Path) -> None:
     """The answer of each step is within the limit; what is made of it is not."""
     outputs: Any = "$steps.find.data"
     for _ in range(10):
         outputs = {"in": [outputs]}
     flow = {"fix": {"inputs": Q, "steps": [FIND], "outputs": {"all": outputs}}}
 
-    async def scenario(gateway: Gateway, service: Service) -> list[Any]:
+    async with served(tmp_path, flow) as (gateway, service):
         found = []
         for levels in (MAX_DEPTH - 10, 1):
             service.issues = json.loads("[" * levels + "]" * levels)
             found.append(await run(gateway, service))
-        return found
-
-    (deep, flat), _, _ = within(tmp_path, flow, scenario)
+        (deep, flat) = found
     assert (deep.status, deep.error.code) == ("error", "step_failed")
     assert f"nested more than {MAX_DEPTH} levels deep" in deep.error.message
     assert flat.status == "ok"
 
 
 @pytest.mark.parametrize("name", ["answer", "_answer"])
-def test_a_step_reads_the_fields_that_it_asks_for(tmp_path: Path, name: str) -> None:
+async def test_a_step_reads_the_fields_that_it_asks_for(tmp_path: Path, name: str) -> None:
     step = {"id": "read", "call": "notes__get_issue", "with": {"id": 1, name: {"fields": ["title"]}}}
     read = {"read": {"inputs": Q, "steps": [step], "outputs": {"found": "$steps.read.data"}}}
-    envelope, service, entries = within(tmp_path, read, lambda gateway, service: run(gateway, service, "flows__read"))
+    async with served(tmp_path, read) as (gateway, service):
+        envelope = await run(gateway, service, "flows__read")
+    entries = record(tmp_path)
     assert (envelope.status, envelope.data) == ("ok", {"found": {"title": "It is slow"}})
     assert service.paths == ["GET /issues/1"]
     assert [entry["arguments"] for entry in entries if entry["event"] == "intent"][1] == {"id": 1}

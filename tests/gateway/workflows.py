@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -162,18 +161,12 @@ def faults(root: Path, workflows: dict[str, Any] | str) -> list[str]:
     return [one.message for one in built(root, workflows).problems if one.level == "error"]
 
 
-def within(
-    root: Path, workflows: dict[str, Any] | str, scenario: Callable[[Gateway, Service], Awaitable[Any]], **policy: Any
-) -> tuple[Any, Service, list[dict[str, Any]]]:
-    """What a scenario comes to, the API, and the record."""
-
-    async def run(service: Service, server: str) -> Any:
-        async with Gateway.load(project(root, server, workflows, **policy)) as gateway:
-            return await scenario(gateway, service)
-
+@asynccontextmanager
+async def served(root: Path, workflows: dict[str, Any] | str, **policy: Any) -> AsyncIterator[tuple[Gateway, Service]]:
+    """Gateway of a project with workflows, and the API of its steps."""
     with serving() as (service, server):
-        answer = asyncio.run(run(service, server))
-    return answer, service, record(root)
+        async with Gateway.load(project(root, server, workflows, **policy)) as gateway:
+            yield gateway, service
 
 
 def record(root: Path) -> list[dict[str, Any]]:

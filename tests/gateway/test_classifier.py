@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.governed import Upstream, project
+from tests.gateway.governed import project
 from tests.gateway.test_inspect_results import ALL, code, health, scenario
 from tests.projects import audit_entries
 from toolgen.core.errors import ConfigError
@@ -34,32 +34,31 @@ def decisions(gateway: Gateway) -> list[str]:
 
 
 @pytest.mark.usefixtures("installed")
-def test_an_order_that_no_rule_knows_labels_the_session(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+async def test_an_order_that_no_rule_knows_labels_the_session(tmp_path: Path) -> None:
+    async with scenario(tmp_path, ["instructions", {"detector": "classifier", "timeout": "10s"}]) as (gateway, seen):
         assert code(await health(gateway, seen, {"note": PLAIN})) == "ok"
         assert decisions(gateway) == []
         assert (await health(gateway, seen, {"note": f"{PLAIN}\n{ORDER}"})).data == {"note": f"{PLAIN}\n{ORDER}"}
         assert decisions(gateway) == ["inspect_results:classifier labelled: instruction"]
 
-    scenario(tmp_path, ["instructions", {"detector": "classifier", "timeout": "10s"}], steps)
-
 
 @pytest.mark.usefixtures("installed")
-def test_an_answer_with_an_order_is_withheld(tmp_path: Path) -> None:
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+async def test_an_answer_with_an_order_is_withheld(tmp_path: Path) -> None:
+    async with scenario(tmp_path, [{"detector": "classifier", "then": "block", "timeout": "10s"}]) as (gateway, seen):
         answer = await health(gateway, seen, {"note": ORDER})
         assert (code(answer), answer.data) == ("result_withheld", None)
         assert answer.error is not None
         assert answer.error.rule == "inspect_results:classifier"
 
-    scenario(tmp_path, [{"detector": "classifier", "then": "block", "timeout": "10s"}], steps)
-
 
 @pytest.mark.usefixtures("installed")
-def test_what_waits_for_a_thread_holds_up_no_other_call_and_counts_as_found(tmp_path: Path) -> None:
+async def test_what_waits_for_a_thread_holds_up_no_other_call_and_counts_as_found(tmp_path: Path) -> None:
     """Its threads are held for as long as the test likes. Answers of a tool that it does not read come all the same."""
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, [{"detector": "classifier", "timeout": "20ms", "tools": ["orders__get_health"]}]) as (
+        gateway,
+        seen,
+    ):
         held = threading.Event()
         blocking = [threads().submit(held.wait) for _ in range(threads()._max_workers)]
         waiting = asyncio.create_task(health(gateway, seen, {"note": PLAIN}))
@@ -73,8 +72,6 @@ def test_what_waits_for_a_thread_holds_up_no_other_call_and_counts_as_found(tmp_
         assert code(await waiting) == "ok"
         assert all(one.result() for one in blocking)
         assert decisions(gateway) == ["inspect_results:classifier labelled: unread"]
-
-    scenario(tmp_path, [{"detector": "classifier", "timeout": "20ms", "tools": ["orders__get_health"]}], steps)
 
 
 @pytest.mark.parametrize("missing", PACKAGES)
@@ -90,10 +87,10 @@ def test_a_gateway_does_not_start_without_what_it_is_to_read_with(
     installed_model.cache_clear()
 
 
-def test_ids_are_taken_out_of_texts_and_numbers_behind_their_name(tmp_path: Path) -> None:
+async def test_ids_are_taken_out_of_texts_and_numbers_behind_their_name(tmp_path: Path) -> None:
     pytest.importorskip("idnumbers", reason="idnumbers is not installed: `make dev` does that")
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
+    async with scenario(tmp_path, [IDS]) as (gateway, seen):
         data: dict[str, Any] = {"pesel": 80010100000, "parcel": 80010100000, "note": "BSN 123456782, bsn 123456783"}
         answer = await health(gateway, seen, data)
         assert answer.data == {
@@ -105,8 +102,6 @@ def test_ids_are_taken_out_of_texts_and_numbers_behind_their_name(tmp_path: Path
             "bsn": "[national_id]",
             "cents": 123456782,
         }
-
-    scenario(tmp_path, [IDS], steps)
 
 
 @pytest.mark.parametrize(

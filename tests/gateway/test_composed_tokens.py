@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.gateway.governed import PRINCIPALS
 from tests.projects import audit_entries
@@ -62,9 +59,9 @@ FLOWS = {
 }
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[Callable[[Callable[[Gateway], Awaitable[None]]], list[str]]]:
-    """Runs steps in a gateway with these functions, a workflow over them and a database; gives back whom letters were sent to."""
+@asynccontextmanager
+async def opened(tmp_path: Path) -> AsyncIterator[tuple[Gateway, list[str]]]:
+    """Gateway with these functions, a workflow over them and a database, and whom letters were sent to."""
     module = f"people_{abs(hash(str(tmp_path)))}"
     for folder in ("specs", "policies"):
         (tmp_path / folder).mkdir()
@@ -97,37 +94,32 @@ def made(tmp_path: Path) -> Iterator[Callable[[Callable[[Gateway], Awaitable[Non
     }
     (tmp_path / "policies/policy.yaml").write_text(json.dumps(policy))
 
-    def within(steps: Callable[[Gateway], Awaitable[None]]) -> list[str]:
-        async def run() -> None:
-            async with Gateway.load(tmp_path / "toolgen.yaml") as gateway:
-                await steps(gateway)
-                assert ANN not in json.dumps(audit_entries(gateway))
-
-        asyncio.run(run())
-        found: list[str] = sys.modules[module].SENT
-        return found
-
-    yield within
-    sys.modules.pop(module, None)
+    sent: list[str] = []
+    try:
+        async with Gateway.load(tmp_path / "toolgen.yaml") as gateway:
+            yield gateway, sent
+            assert ANN not in json.dumps(audit_entries(gateway))
+        sent += sys.modules[module].SENT
+    finally:
+        sys.modules.pop(module, None)
 
 
 async def call(gateway: Gateway, tool: str, **arguments: Any) -> Envelope:
     return await gateway.call(tool, arguments, principal="bot", session="s")
 
 
-def test_a_workflow_passes_tokens_on_and_its_steps_get_the_values(made: Any) -> None:
-    async def steps(gateway: Gateway) -> None:
+async def test_a_workflow_passes_tokens_on_and_its_steps_get_the_values(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, sent):
         answer = await call(gateway, "flows__greet", name="Ann", also="hello")
         assert answer.data == {"mail": "<email:1>", "told": "sent to <email:1>", "said": "<\\email:1>"}
         # The workflow itself is given nothing, and a step whose tool may not have a value there is refused.
         refused = await call(gateway, "flows__greet", name="Ann", also="<email:1>")
         assert refused.data["failed"]["code"] == "forbidden"  # type: ignore[index, call-overload]
+    assert sent == [ANN]
 
-    assert made(steps) == [ANN]
 
-
-def test_a_function_that_calls_tools_keeps_the_value_off_the_record(made: Any) -> None:
-    async def steps(gateway: Gateway) -> None:
+async def test_a_function_that_calls_tools_keeps_the_value_off_the_record(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, sent):
         assert (await call(gateway, "own__find_person", name="Ann")).data == {
             "name": "Ann",
             "mail": "<email:1>",
@@ -138,12 +130,11 @@ def test_a_function_that_calls_tools_keeps_the_value_off_the_record(made: Any) -
             one for one in audit_entries(gateway) if one["event"] == "intent" and one["tool"] == "own__send_letter"
         ]
         assert [str(inner[0]["arguments"][name]).startswith("hmac-sha256:") for name in ("to", "text")] == [True, True]
+    assert sent == [ANN]
 
-    assert made(steps) == [ANN]
 
-
-def test_a_value_is_a_parameter_of_a_statement_and_never_a_part_of_it(made: Any) -> None:
-    async def steps(gateway: Gateway) -> None:
+async def test_a_value_is_a_parameter_of_a_statement_and_never_a_part_of_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, _):
         listed = await call(gateway, "shop__query", sql="SELECT mail FROM people ORDER BY name")
         assert listed.data["rows"] == [["<email:1>"], ["<email:2>"]]  # type: ignore[index, call-overload]
         found = await call(
@@ -154,5 +145,3 @@ def test_a_value_is_a_parameter_of_a_statement_and_never_a_part_of_it(made: Any)
         assert inside.error is not None
         assert (inside.error.code, inside.error.rule) == ("forbidden", "tokens")
         assert "parameter" in inside.error.suggestion
-
-    made(steps)

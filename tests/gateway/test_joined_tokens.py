@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import itertools
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,52 +95,41 @@ FLOWS = {
         },
     }
 }
-Steps = Callable[[Gateway, dict[str, Any]], Awaitable[None]]
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Callable[[Steps], list[str]]:
-    """Runs steps in a gateway, which may say what the hostile service answers; gives back what was sent."""
-
-    def within(steps: Steps, *, ask: bool = False) -> list[str]:
-        module = f"joined_tokens_{next(_NUMBERS)}"
-        for folder in ("specs", "policies"):
-            (tmp_path / folder).mkdir()
-        (tmp_path / f"{module}.py").write_text(CODE)
-        (tmp_path / "specs/flows.json").write_text(json.dumps(FLOWS))
-        said = {
-            "sources": {"own": {"python": module}, "flows": {"workflow": "specs/flows.json"}, "sandbox": {"code": {}}},
-            "inspect_results": [{"detector": "personal_data", "then": "tokenise"}],
-            "gateway": {"turn_limit": "never"},
-        }
-        (tmp_path / "toolgen.yaml").write_text(json.dumps(said))
-        rule = {"to": ["bot"], "effects": ["read", "write", "destructive"]}
-        policy = {
-            "principals": PRINCIPALS,
-            "rules": [
-                {**rule, "id": "all", "tools": ["*"], "verdict": "allow"},
-                *([{**rule, "id": "ask", "tools": ["own__send"], "verdict": "ask"}] if ask else []),
-            ],
-            "approvals": {"approvers": ["user"]},
-            "tokens": [{"to": ["bot"], "tools": ["own__send"], "kinds": ["email"]}],
-        }
-        (tmp_path / "policies/policy.yaml").write_text(json.dumps(policy))
-
-        async def run() -> list[str]:
-            async with Gateway.load(tmp_path / "toolgen.yaml") as gateway:
-                assert (await call(gateway, "own__find_person")).data == {"mail": "<email:1>"}
-                functions: Any = importlib.import_module(module)
-                await steps(gateway, functions.SAID)
-                assert ANN not in json.dumps(audit_entries(gateway))
-                sent: list[str] = functions.SENT
-                return sent
-
-        try:
-            return asyncio.run(run())
-        finally:
-            sys.modules.pop(module, None)
-
-    return within
+@asynccontextmanager
+async def opened(tmp_path: Path, *, ask: bool = False) -> AsyncIterator[tuple[Gateway, dict[str, Any], list[str]]]:
+    """Gateway, what its hostile service answers, and what was sent."""
+    module = f"joined_tokens_{next(_NUMBERS)}"
+    for folder in ("specs", "policies"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / f"{module}.py").write_text(CODE)
+    (tmp_path / "specs/flows.json").write_text(json.dumps(FLOWS))
+    said = {
+        "sources": {"own": {"python": module}, "flows": {"workflow": "specs/flows.json"}, "sandbox": {"code": {}}},
+        "inspect_results": [{"detector": "personal_data", "then": "tokenise"}],
+        "gateway": {"turn_limit": "never"},
+    }
+    (tmp_path / "toolgen.yaml").write_text(json.dumps(said))
+    rule = {"to": ["bot"], "effects": ["read", "write", "destructive"]}
+    policy = {
+        "principals": PRINCIPALS,
+        "rules": [
+            {**rule, "id": "all", "tools": ["*"], "verdict": "allow"},
+            *([{**rule, "id": "ask", "tools": ["own__send"], "verdict": "ask"}] if ask else []),
+        ],
+        "approvals": {"approvers": ["user"]},
+        "tokens": [{"to": ["bot"], "tools": ["own__send"], "kinds": ["email"]}],
+    }
+    (tmp_path / "policies/policy.yaml").write_text(json.dumps(policy))
+    try:
+        async with Gateway.load(tmp_path / "toolgen.yaml") as gateway:
+            assert (await call(gateway, "own__find_person")).data == {"mail": "<email:1>"}
+            functions: Any = importlib.import_module(module)
+            yield gateway, functions.SAID, functions.SENT
+            assert ANN not in json.dumps(audit_entries(gateway))
+    finally:
+        sys.modules.pop(module, None)
 
 
 async def call(gateway: Gateway, tool: str, **arguments: Any) -> Envelope:
@@ -162,8 +151,8 @@ HALVES = [
 
 
 @pytest.mark.parametrize(("first", "second"), HALVES)
-def test_joined_halves_are_sent_as_text(made: Any, first: str, second: str) -> None:
-    async def steps(gateway: Gateway, said: dict[str, Any]) -> None:
+async def test_joined_halves_are_sent_as_text(tmp_path: Path, first: str, second: str) -> None:
+    async with opened(tmp_path) as (gateway, said, sent):
         said |= {"a": first, "b": second}
         answer = await call(gateway, "flows__templated")
         assert answer.status == "ok"
@@ -171,23 +160,21 @@ def test_joined_halves_are_sent_as_text(made: Any, first: str, second: str) -> N
         assert (await call(gateway, "own__joined")).data == "ok"
         code = "said = await own__hostile()\nawait own__send(to=said['a'] + said['b'])\nsaid['a'] + said['b']"
         assert (await ran(gateway, code))["result"] == Tokens(["email"]).escaped(first + second)
+    assert sent == [first + second] * 3
 
-    assert made(steps) == [first + second] * 3
 
-
-def test_an_answer_that_looks_like_a_token_is_sent_as_text_by_workflows_in_workflows(made: Any) -> None:
-    async def steps(gateway: Gateway, said: dict[str, Any]) -> None:
+async def test_an_answer_that_looks_like_a_token_is_sent_as_text_by_workflows_in_workflows(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, said, sent):
         said |= {"a": "<email:1>"}
         assert (await call(gateway, "flows__whole")).data["to"] == "<\\email:1>"  # type: ignore[index, call-overload]
         assert (await call(gateway, "flows__outer_hostile")).data == {"to": "<\\email:1>"}
         both = await call(gateway, "flows__beside")
         assert both.data["to"] == "x<email:1><\\email:1>"  # type: ignore[index, call-overload]
+    assert sent == ["<email:1>", "<email:1>", f"x{ANN}<email:1>"]
 
-    assert made(steps) == ["<email:1>", "<email:1>", f"x{ANN}<email:1>"]
 
-
-def test_tokens_of_answers_and_of_the_caller_are_passed_on(made: Any) -> None:
-    async def steps(gateway: Gateway, said: dict[str, Any]) -> None:
+async def test_tokens_of_answers_and_of_the_caller_are_passed_on(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, _, sent):
         assert (await call(gateway, "flows__found")).data["to"] == "<email:1>"  # type: ignore[index, call-overload]
         assert (await call(gateway, "flows__given", to="a <email:1>")).data["to"] == "a <email:1>"  # type: ignore[index, call-overload]
         assert (await call(gateway, "flows__given", to="<\\email:1>")).data["to"] == "<\\email:1>"  # type: ignore[index, call-overload]
@@ -200,31 +187,28 @@ def test_tokens_of_answers_and_of_the_caller_are_passed_on(made: Any) -> None:
             "output": "<email:1>\n",
             "calls": [],
         }
+    assert sent == [ANN, f"a {ANN}", "<email:1>", ANN, ANN, ANN, ANN]
 
-    assert made(steps) == [ANN, f"a {ANN}", "<email:1>", ANN, ANN, ANN, ANN]
 
-
-def test_halves_that_the_caller_wrote_are_no_token_either(made: Any) -> None:
-    async def steps(gateway: Gateway, said: dict[str, Any]) -> None:
+async def test_halves_that_the_caller_wrote_are_no_token_either(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, _, sent):
         assert (await call(gateway, "flows__halves", a="<ema", b="il:1>")).status == "ok"
         await ran(gateway, "n = 1\nawait own__send(to=f'<email:{n}>')")
+    assert sent == ["<email:1>", "<email:1>"]
 
-    assert made(steps) == ["<email:1>", "<email:1>"]
 
-
-def test_unknown_tokens_are_told_as_the_caller_wrote_them(made: Any) -> None:
-    async def steps(gateway: Gateway, said: dict[str, Any]) -> None:
+async def test_unknown_tokens_are_told_as_the_caller_wrote_them(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, _, sent):
         failed = await call(gateway, "flows__given", to="<email:7>")
         assert "<email:7> has no value" in failed.data["failed"]["message"]  # type: ignore[index, call-overload]
         answer = await call(gateway, "sandbox__run_code", code="await own__send(to='<email:7>')")
         assert answer.error is not None
         assert "<email:7> has no value" in answer.error.message
+    assert sent == []
 
-    assert made(steps) == []
 
-
-def test_a_workflow_that_waited_for_a_person_goes_on_with_its_tokens(made: Any) -> None:
-    async def steps(gateway: Gateway, said: dict[str, Any]) -> None:
+async def test_a_workflow_that_waited_for_a_person_goes_on_with_its_tokens(tmp_path: Path) -> None:
+    async with opened(tmp_path, ask=True) as (gateway, said, sent):
         said |= {"a": "<email:1>"}
         waiting = await call(gateway, "flows__beside")
         assert waiting.status == "pending"
@@ -238,8 +222,7 @@ def test_a_workflow_that_waited_for_a_person_goes_on_with_its_tokens(made: Any) 
         assert known is not None
         assert known.envelope is not None
         assert known.envelope["data"]["to"] == "x<email:1><\\email:1>"
-
-    assert made(steps, ask=True) == [f"x{ANN}<email:1>"]
+    assert sent == [f"x{ANN}<email:1>"]
 
 
 def test_a_signed_token_is_one_session_s_and_only_from_within() -> None:

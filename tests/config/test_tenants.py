@@ -152,6 +152,18 @@ def test_two_tenants_are_not_one_project(tmp_path: Path) -> None:
         projects(listed(tmp_path, acme=OWN, globex=f"{OWN}/toolgen.yaml"))
 
 
+def test_a_copy_of_a_tenant_has_other_keys(tmp_path: Path) -> None:
+    """Otherwise the gateway of one would open what that of the other sealed for a caller of the same name."""
+    path = two_projects(tmp_path, SERVER, POLICY)
+    for name, key in ((OWN, b"one"), (OTHER, b"two")):
+        (tmp_path / name / "var" / "audit").mkdir(parents=True)
+        (tmp_path / name / "var" / "audit" / "seal.key").write_bytes(key)
+    assert len(projects(path)) == 2
+    (tmp_path / OTHER / "var" / "audit" / "hmac.key").write_bytes(b"one")
+    with pytest.raises(ConfigError, match="share a key"):
+        projects(path)
+
+
 @pytest.mark.parametrize("module", ["helper.py", "helper/inner.py"])
 def test_two_tenants_have_no_module_of_one_name(tmp_path: Path, module: str) -> None:
     path = two_projects(tmp_path, SERVER, POLICY)

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.gateway.clients import listening
 from tests.gateway.governed import project
 from toolgen.config.settings import load_tenants
+from toolgen.frontends.http.app import App
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import tenants_site
 from toolgen.frontends.server.tenants import TenantsSite
 
 OWN, OTHER = "acme", "globex"
+strangers = pytest.mark.parametrize("stranger", ["principal", "tenant"])
+"""Runs a test with a stranger that is another principal, and with one that is the same principal of another tenant."""
 
 
 def key_at(tenant: str, who: str) -> str:
     """The key of a principal at a tenant: `key-of-bot` at the first, as in a project of its own."""
-    return f"key-of-{who}" if tenant == OWN else f"{tenant}-key-of-{who}"
+    return f"key-of-{who}" if tenant == OWN else f"key-of-{who}-at-{tenant}"
 
 
 def rekeyed(path: Path, tenant: str) -> Path:
@@ -50,13 +59,53 @@ def two_projects(root: Path, server: str, policy: Mapping[str, Any], **settings:
 
 
 @asynccontextmanager
-async def serving_tenants(path: Path, *, first: bool = True) -> AsyncIterator[tuple[TenantsSite, str]]:
+async def serving_tenants(
+    path: Path, *, first: bool = True, listener: socket.socket | None = None
+) -> AsyncIterator[tuple[TenantsSite, str]]:
     """The tenants of a file behind one port; yields them with the URL."""
     settings = load_tenants(path)
     assert settings is not None
-    async with tenants_site(settings, "127.0.0.1", first=first) as site, listening(site.handlers) as url:
+    async with tenants_site(settings, "127.0.0.1", first=first) as site, listening(site.handlers, listener) as url:
         try:
             yield site, url
         finally:
             site.end_streams()
             await site.close()
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A gateway at its URL, and a stranger to `bot`: at the same URL with the key of another principal, or at that of another tenant."""
+
+    gateway: Gateway
+    url: str
+    other_url: str
+    other: str
+
+    def headers(self, who: str = "") -> dict[str, str]:
+        """The header that carries the key of a principal of the gateway, or that of the stranger."""
+        return {"authorization": f"Bearer key-of-{who or self.other}"}
+
+
+@asynccontextmanager
+async def beside(path: Path, stranger: str, who: str = "bare") -> AsyncIterator[Boundary]:
+    """The project beside a stranger: `who` of the same project, or `bot` of a copy of it that is another tenant."""
+    if stranger == "principal":
+        async with Gateway.load(path) as gateway:
+            app = App(gateway)
+            async with listening(app) as url:
+                try:
+                    yield Boundary(gateway, url, url, who)
+                finally:
+                    app.end_streams()
+        return
+    root, copy = path.parent.parent, path.parent.parent / OTHER
+    shutil.copytree(path.parent, copy)
+    for module in copy.glob("*.py"):
+        module.rename(copy / f"other_{module.name}")
+        text = (copy / path.name).read_text().replace(f'"{module.stem}"', f'"other_{module.stem}"')
+        (copy / path.name).write_text(text)
+    rekeyed(copy / path.name, OTHER)
+    listing = listed(root, **{OWN: path.parent.name, OTHER: OTHER})
+    async with serving_tenants(listing) as (site, url):
+        yield Boundary(site.gateways[OWN], f"{url}/t/{OWN}", f"{url}/t/{OTHER}", f"bot-at-{OTHER}")

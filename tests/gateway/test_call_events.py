@@ -12,10 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream, write_policy
-from toolgen.frontends.http.app import App
-from toolgen.frontends.python.gateway import Gateway
+from tests.gateway.tenants import Boundary, beside, strangers
 from toolgen.frontends.rest import call_events
 from toolgen.gateway.operations.waiting_calls import WaitingCalls
 
@@ -28,8 +26,12 @@ POLICY: dict[str, Any] = {
 class Caller:
     """Clients of a gateway that listens on a real port."""
 
-    def __init__(self, gateway: Gateway, url: str, root: Path) -> None:
-        self.gateway, self.url, self.root = gateway, url, root
+    def __init__(self, boundary: Boundary, root: Path) -> None:
+        self.boundary, self.root = boundary, root
+        self.gateway, self.url = boundary.gateway, boundary.url
+
+    def stranger(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.boundary.other_url, headers=self.boundary.headers(), timeout=120)
 
     def http(self, who: str = "bot") -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer key-of-{who}"}, timeout=120)
@@ -69,11 +71,11 @@ async def read(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
 
 
 @asynccontextmanager
-async def play(root: Path) -> AsyncIterator[tuple[Caller, Upstream]]:
+async def play(root: Path, stranger: str = "principal") -> AsyncIterator[tuple[Caller, Upstream]]:
     with upstream() as (seen, server):
         path = project(root / "p", server, POLICY)
-        async with asyncio.timeout(120), Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            yield Caller(gateway, url, path.parent), seen
+        async with asyncio.timeout(120), beside(path, stranger) as boundary:
+            yield Caller(boundary, path.parent), seen
 
 
 async def test_a_call_is_followed_from_waiting_to_its_end(tmp_path: Path) -> None:
@@ -100,11 +102,15 @@ async def test_a_call_is_followed_from_waiting_to_its_end(tmp_path: Path) -> Non
             assert [name async for name, _ in events] == ["done"]  # also for whoever comes late
 
 
-async def test_a_denied_call_is_done_and_a_call_of_another_is_none(tmp_path: Path) -> None:
-    async with play(tmp_path) as (caller, seen):
+@strangers
+async def test_a_denied_call_is_done_and_a_call_of_another_is_none(tmp_path: Path, stranger: str) -> None:
+    async with play(tmp_path, stranger=stranger) as (caller, seen):
         call_id = await caller.asked()
-        for who, path in (("bare", f"/v1/calls/{call_id}/events"), ("bot", "/v1/calls/call_none/events")):
-            async with caller.http(who) as http:
+        for client, path in (
+            (caller.stranger(), f"/v1/calls/{call_id}/events"),
+            (caller.http(), "/v1/calls/call_none/events"),
+        ):
+            async with client as http:
                 answer = await http.get(path)
                 assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
         async with caller.http("nobody") as http:

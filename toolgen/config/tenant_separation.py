@@ -1,7 +1,8 @@
-"""Check that the projects of two tenants share nothing: no folder, no part of Redis, no database, no Python module."""
+"""Check that the projects of two tenants share nothing: no folder, no part of Redis, no database, no key, no Python module."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ class _Holdings(Struct, frozen=True, kw_only=True):
     accounts: SecretReference | None
     index: IndexSettings | None
     modules: frozenset[str]
+    keys: frozenset[bytes]
 
 
 class TenantSeparation:
@@ -49,6 +51,7 @@ def _holdings(settings: Settings) -> _Holdings:
         accounts=settings.accounts.store,
         index=settings.audit.index,
         modules=frozenset(_modules(settings.path.parent, settings.generated)),
+        keys=frozenset(hashlib.sha256(path.read_bytes()).digest() for path in settings.audit_dir.glob("*.key")),
     )
 
 
@@ -71,6 +74,11 @@ def _shared(one: _Holdings, other: _Holdings) -> Iterator[tuple[str, str]]:
         yield "the database of linked accounts", "give each its own in `accounts.store`"
     if one.index is not None and one.index == other.index:
         yield "the database of the index", "give each its own in `audit.index`"
+    if one.keys & other.keys:
+        yield (
+            "a key that seals their data",
+            "one project is a copy of the other: remove the folder var/ of the copy before it is served",
+        )
     if names := sorted(one.modules & other.modules):
         yield (
             f"the name of the Python module {names[0]}",

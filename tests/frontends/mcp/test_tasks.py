@@ -15,6 +15,7 @@ from tests.frontends.mcp.peers import OldPeer, Peer, close_peers, messages
 from tests.gateway.clients import listening
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.operations.test_background_calls import http
+from tests.gateway.tenants import OTHER, beside, strangers
 from toolgen.audit.reader import entries
 from toolgen.core.errors import StateUnavailableError
 from toolgen.frontends.http.app import App
@@ -62,9 +63,9 @@ RELATED = "io.modelcontextprotocol/related-task"
 
 @asynccontextmanager
 async def play(
-    root: Path, *, gateways: int = 2, after: str | None = "0s"
+    root: Path, *, gateways: int = 2, after: str | None = "0s", stranger: str = "principal"
 ) -> AsyncIterator[tuple[list[str], Upstream, Path]]:
-    """URLs of so many gateways of one project, as its workers are, their API and the project."""
+    """URLs of so many gateways of one project, as its workers are, or of one and of another tenant; their API and the project."""
     module = f"task_functions_{next(_NUMBERS)}"
     with upstream() as (seen, server):
         sources = {"orders": {"openapi": "specs/orders.json", "server": server}, "own": {"python": module}}
@@ -75,7 +76,10 @@ async def play(
         (path.parent / f"{module}.py").write_text(FUNCTIONS, encoding="utf-8")
         urls: list[str] = []
         async with asyncio.timeout(120), AsyncExitStack() as stack:
-            for _ in range(gateways):
+            if stranger == "tenant":
+                boundary = await stack.enter_async_context(beside(path, stranger))
+                urls += [boundary.url, boundary.other_url]
+            for _ in range(gateways - len(urls)):
                 app = App(await stack.enter_async_context(Gateway.load(path)))
                 urls.append(await stack.enter_async_context(listening(app)))
                 stack.callback(app.end_streams)
@@ -159,20 +163,23 @@ async def test_what_cannot_be_a_task_is_refused(tmp_path: Path, monkeypatch: pyt
         assert len(seen.requests) == 2
 
 
+@strangers
 @pytest.mark.parametrize("kind", [OldPeer, Peer], ids=["handshake", "modern"])
-async def test_nobody_else_sees_a_task_or_touches_it(tmp_path: Path, kind: type[Peer]) -> None:
-    async with play(tmp_path) as (urls, seen, _):
+async def test_nobody_else_sees_a_task_or_touches_it(tmp_path: Path, kind: type[Peer], stranger: str) -> None:
+    async with play(tmp_path, stranger=stranger) as (urls, seen, _):
         seen.answers.clear()
         one = kind(urls[0])
         created = await one.ask("tools/call", **HEALTH, **({"task": {}} if kind is OldPeer else {}))
         task_id = created.get("task", created)["taskId"]
         methods = {"tasks/get", "tasks/cancel", "tasks/result" if kind is OldPeer else "tasks/update"}
-        for url, who in itertools.product(urls, ("bare", "ann")):
+        of_tenant = [(urls[1], f"{who}-at-{OTHER}") for who in ("bot", "ann")]
+        others = of_tenant if stranger == "tenant" else list(itertools.product(urls, ("bare", "ann")))
+        for url, who in others:
             for method, named in itertools.product(methods, (task_id, "call_" + "0" * 24, "x" * 200)):
                 answer = await kind(url, who).ask(method, taskId=named, inputResponses={})
                 assert answer["code"] == -32602, (method, named, answer)
         if kind is OldPeer:
-            assert (await kind(urls[1], "bare").ask("tasks/list"))["tasks"] == []
+            assert (await kind(urls[1], others[0][1]).ask("tasks/list"))["tasks"] == []
             for cursor in ("", "x", "MS4w", 5, "x" * 1000):
                 assert (await one.ask("tasks/list", cursor=cursor))["code"] == -32602
         assert (await one.ask("tasks/get", taskId=task_id))["status"] == "working"

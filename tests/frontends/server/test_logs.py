@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.projects import make_project
+from toolgen.core.tenant import working_for
 from toolgen.frontends.server import logs
 
 
@@ -55,6 +56,13 @@ def test_json_is_one_object_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one["level"] for one in found] == ["info", "error"]
     assert {one["logger"] for one in found} == {"toolgen.somewhere"}
     assert set(found[0]) == {"time", "level", "logger", "message"}
+
+
+def test_a_line_names_the_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    with working_for("acme"):
+        text, found = logged("text", "info", monkeypatch)[0], json.loads(logged("json", "info", monkeypatch)[0])
+    assert " info    [acme] a line" in text
+    assert found["tenant"] == "acme"
 
 
 def test_what_is_below_the_level_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:

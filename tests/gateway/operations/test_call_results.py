@@ -14,11 +14,10 @@ import httpx
 import pytest
 
 from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
-from tests.gateway.clients import listening
 from tests.gateway.devices import PHONE
 from tests.gateway.governed import Upstream, project, upstream
 from tests.gateway.operations.test_background_calls import http
-from toolgen.frontends.http.app import App
+from tests.gateway.tenants import Boundary, beside, strangers
 from toolgen.frontends.python.gateway import Gateway
 
 RESULT = "get_call_result"
@@ -49,7 +48,15 @@ def measure() -> dict[str, int]:
 @asynccontextmanager
 async def play(root: Path, policy: dict[str, Any], **settings: Any) -> AsyncIterator[tuple[Gateway, str, Upstream]]:
     """Gateway of a project of the API, a function that draws, and a phone."""
+    async with beside_project(root, policy, "principal", **settings) as (boundary, seen):
+        yield boundary.gateway, boundary.url, seen
 
+
+@asynccontextmanager
+async def beside_project(
+    root: Path, policy: dict[str, Any], stranger: str, **settings: Any
+) -> AsyncIterator[tuple[Boundary, Upstream]]:
+    """Gateway of the same project, beside another principal or tenant."""
     with upstream() as (seen, server):
         path = project(root / "p", server, policy, **settings)
         module = f"drawing_{abs(hash(str(root))) % 10**9}"
@@ -58,8 +65,8 @@ async def play(root: Path, policy: dict[str, Any], **settings: Any) -> AsyncIter
         written = json.loads(path.read_text(encoding="utf-8"))
         written["sources"] |= {"own": {"python": module}, "phone": {"device": "specs/phone.tools.yaml"}}
         path.write_text(json.dumps(written), encoding="utf-8")
-        async with Gateway.load(path) as gateway, listening(App(gateway)) as url:
-            yield gateway, url, seen
+        async with beside(path, stranger) as boundary:
+            yield boundary, seen
             await close_peers()
 
 
@@ -89,10 +96,15 @@ async def answer(gateway: Gateway, call_id: str, note: str = "", *, approve: boo
     await gateway.approvals.decide(call_id, approve=approve, note=note, principal=gateway.principal("ann"))
 
 
+@strangers
 @pytest.mark.parametrize("kind", [Peer, OldPeer])
-async def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(tmp_path: Path, kind: type[Peer]) -> None:
-    async with play(tmp_path, ASKS) as (gateway, url, seen):
-        peer, stranger = await peer_of(kind, url), await peer_of(kind, url, "bare")
+async def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(
+    tmp_path: Path, kind: type[Peer], stranger: str
+) -> None:
+    async with beside_project(tmp_path, ASKS, stranger) as (boundary, seen):
+        gateway = boundary.gateway
+        peer = await peer_of(kind, boundary.url)
+        other = await peer_of(kind, boundary.other_url, boundary.other)
         asked = await peer.ask("tools/call", **MAIL)
         call_id = await waiting(gateway)
         said = text(asked)
@@ -105,10 +117,10 @@ async def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(tmp_p
             (call_id, "orders__send_mail", "input_required")
         ]
         # Others' calls are the same as none.
-        others = [await read(stranger, call_id=name, wait_s=0) for name in (call_id, "call_" + "0" * 24)]
+        others = [await read(other, call_id=name, wait_s=0) for name in (call_id, "call_" + "0" * 24)]
         assert text(others[0]) == text(others[1])
         assert text(others[0]).startswith("not_found:")
-        assert json.loads(text(await read(stranger)))["calls"] == []
+        assert json.loads(text(await read(other)))["calls"] == []
         reading = asyncio.create_task(read(peer, call_id=call_id, wait_s=60))
         await answer(gateway, call_id, "fine, but only once")
         result = await reading

@@ -24,6 +24,7 @@ from tests.projects import KEY
 from tests.stream_servers import stream_server
 from toolgen.config.settings import load
 from toolgen.core.errors import ConfigError
+from toolgen.core.tenant import working_for
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.telemetry.exporter import Telemetry
@@ -271,6 +272,27 @@ def test_spans_are_read_back_by_the_messages_of_opentelemetry() -> None:
     assert read == [(long, long), ("n", -1), ("z", 0), ("b", 2**62), ("o", "? 😀"), ("", "")]
     assert (second.parent_span_id, second.trace_state, second.name, second.kind) == (b"", "", long, 3)
     assert (second.status.code, second.flags) == (0, 0x101)
+
+
+async def test_a_collector_of_a_tenant_gets_no_line_of_another(tmp_path: Path, api: Any) -> None:
+    url, _ = api
+    async with Collector().serving() as collector:
+        path = project(tmp_path, url, trace=True)
+        document = json.loads(path.read_text())
+        document["telemetry"] = {"otlp": f"http://127.0.0.1:{collector.port}"}
+        path.write_text(json.dumps(document))
+        with working_for("acme"):
+            async with Gateway.load(path, tenant="acme") as gateway:
+                exporter = gateway.monitoring._telemetry
+                assert exporter is not None
+                for name in ("acme", "globex", ""):
+                    with working_for(name):
+                        logging.getLogger("toolgen.somewhere").warning("a line of %s", name or "nobody")
+                await exporter.flush(measure=False)
+        (group, *_) = [one for request in collector.logs for one in request.resource_logs]
+        assert attributes(group.resource)["toolgen.tenant"] == "acme"
+        said = [one.body.string_value for scope in group.scope_logs for one in scope.log_records]
+        assert [one for one in said if one.startswith("a line")] == ["a line of acme"]
 
 
 def test_the_oldest_spans_are_dropped_and_counted_when_there_is_no_room() -> None:

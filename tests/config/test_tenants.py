@@ -132,6 +132,8 @@ INDEX = "postgresql://u@127.0.0.1/{}"
         ({"state": REDIS.format("a")}, {"state": REDIS.format("ab")}, ""),
         ({"audit": {"index": INDEX.format("i")}}, {"audit": {"index": INDEX.format("i")}}, "the index"),
         ({"audit": {"index": INDEX.format("i")}}, {"audit": {"index": INDEX.format("j")}}, ""),
+        ({"console": {"apps": "http://a.localhost:1"}}, {"console": {"apps": "http://a.localhost:2"}}, "the host"),
+        ({"console": {"apps": "http://a.localhost"}}, {"console": {"apps": "http://b.localhost"}}, ""),
     ],
 )
 def test_two_tenants_share_no_place(tmp_path: Path, own: Any, other: Any, said: str) -> None:

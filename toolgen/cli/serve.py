@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -95,13 +96,26 @@ def _listen_for(tenants: ListenerSettings, host: str | None, port: int | None, w
     check_workers(count)
     site = tenants_site(tenants, host)
     projects = {name: gateway.settings for name, gateway in site.gateways.items()}
-    for name, settings in projects.items():
-        for warning in settings.warnings:
-            click.echo(f"warning: tenant {name}: {warning}", err=True)
-    if count == 1:
+    for warning in _warnings(site.gateways):
+        click.echo(f"warning: {warning}", err=True)
+    if count > 1:
+        del site  # this process only supervises
+        if not serve_workers(tenants, host=host, port=port, count=count, projects=projects, logs=logs):
+            raise SystemExit(1)
+    else:
         serve_site(site, host=host, port=port, front=Front.of(tenants), ready=partial(_greet_tenants, tuple(projects)))
-    elif not serve_workers(tenants, host=host, port=port, count=count, projects=projects, logs=logs):
-        raise SystemExit(1)
+
+
+def _warnings(gateways: Mapping[str, Gateway]) -> Iterator[str]:
+    """Yield the warnings of all tenants, and keys that two of them know: whoever has such a key may call both."""
+    owners: dict[str, str] = {}
+    for name, gateway in gateways.items():
+        yield from (f"tenant {name}: {warning}" for warning in gateway.settings.warnings)
+        for principal, entry in gateway.policy.principals.items():
+            for key in entry.keys:
+                other = owners.setdefault(key.sha256, name)
+                if other != name:
+                    yield f"tenant {name}: the key {key.id} of {principal} is a key of tenant {other} too; give each its own"
 
 
 def _greet_tenants(names: tuple[str, ...], url: str) -> None:

@@ -23,6 +23,7 @@ class _Holdings(Struct, frozen=True, kw_only=True):
     prefix: str | None
     accounts: SecretReference | None
     index: IndexSettings | None
+    apps: str
     modules: frozenset[str]
     keys: frozenset[bytes]
 
@@ -50,6 +51,7 @@ def _holdings(settings: Settings) -> _Holdings:
         prefix=None if settings.state is None else f"{settings.state.location.prefix}:",
         accounts=settings.accounts.store,
         index=settings.audit.index,
+        apps=settings.console.apps_host,
         modules=frozenset(_modules(settings.path.parent, settings.generated)),
         keys=frozenset(hashlib.sha256(path.read_bytes()).digest() for path in settings.audit_dir.glob("*.key")),
     )
@@ -74,6 +76,11 @@ def _shared(one: _Holdings, other: _Holdings) -> Iterator[tuple[str, str]]:
         yield "the database of linked accounts", "give each its own in `accounts.store`"
     if one.index is not None and one.index == other.index:
         yield "the database of the index", "give each its own in `audit.index`"
+    if one.apps and one.apps == other.apps:
+        yield (
+            "the host of pages of apps",
+            "give each its own in `console.apps`: pages of one host share what browsers keep",
+        )
     if one.keys & other.keys:
         yield (
             "a key that seals their data",

@@ -16,7 +16,7 @@ from tests.gateway.governed import project, upstream
 from tests.gateway.tenants import OTHER, OWN, key_at, listed, rekeyed, serving_tenants, two_projects
 from tests.served_workers import HEALTH, Served, serving, until
 from toolgen.audit.reader import entries
-from toolgen.cli.serve import command
+from toolgen.cli.serve import _warnings, command
 from toolgen.config.settings import load_tenants
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.server.http import tenants_site
@@ -67,6 +67,18 @@ def test_a_tenant_that_does_not_load_ends_the_first_start(tmp_path: Path) -> Non
     assert isinstance(ended.exception, ConfigError)
     assert ended.exception.message.startswith("tenant globex: ")
     assert ended.exception.where == f"{tmp_path / OTHER}: policies/policy.yaml:1"
+
+
+def test_a_key_that_two_tenants_know_is_told(tmp_path: Path) -> None:
+    for name in (OWN, OTHER):
+        project(tmp_path / name, "http://127.0.0.1:9", POLICY)
+    settings = load_tenants(listed(tmp_path, **{OWN: OWN, OTHER: OTHER}))
+    assert settings is not None
+    told = list(_warnings(tenants_site(settings, "127.0.0.1").gateways))
+    assert len(told) == 4
+    assert all(one.startswith("tenant globex: the key ") and "tenant acme too" in one for one in told)
+    rekeyed(tmp_path / OTHER / "toolgen.yaml", OTHER)
+    assert list(_warnings(tenants_site(settings, "127.0.0.1").gateways)) == []
 
 
 async def test_a_tenant_is_served_again_once_its_files_are_good(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from toolgen.model.result import PIN_RULE, Error, Refused, Success, file_bytes, 
 from toolgen.model.schema import Json, JsonObject
 from toolgen.model.tool import Tool
 from toolgen.model.unavailable import fault_error
-from toolgen.model.uri_template import MAX_URI_LENGTH, canonical_uri
+from toolgen.model.uri_template import MAX_URI_LENGTH
 from toolgen.pipeline.input_validation import no_ids, no_json, no_text
 from toolgen.pipeline.middleware import CallContext, InFlightCalls, Next
 

@@ -12,12 +12,15 @@ from typing import Any
 
 import httpx
 import jwt
+import pytest
 
 from tests.gateway.clients import JSON, bearer
 from tests.gateway.issuer import PRIVATE, hs256, jwk
-from tests.gateway.sign_in.places import REDIRECT, Place, basic, place, policy_of
+from tests.gateway.sign_in.places import REDIRECT, Place, basic, place, policy_of, write_project
 from tests.services.identity_provider import IdentityProvider
 from toolgen.core.clock import FixedClock
+from toolgen.core.errors import ConfigError
+from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.sign_in.records import SignInGrant
 
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -182,10 +185,14 @@ async def test_a_person_with_the_id_of_a_client_as_subject_is_not_the_client(
         assert here.recorded("token_issued")[0]["principal"] == "staff:runner"
 
 
-async def test_a_principal_that_is_revoked_or_unknown_has_no_tokens(tmp_path: Path, provider: IdentityProvider) -> None:
-    unknown = settings(provider, tmp_path, {"runner": {"secret": hashed(SECRET), "principal": "nobody"}})
-    async with place(tmp_path, provider, **unknown) as here:
-        assert (await asked(here)).json()["error"] == "invalid_grant"
+async def test_a_principal_that_is_unknown_is_named_at_the_start(tmp_path: Path, provider: IdentityProvider) -> None:
+    unknown = settings(provider, tmp_path, {"runner": {"secret": hashed(SECRET), "principal": "robt"}})
+    path = write_project(tmp_path / "project", provider, "http://127.0.0.1:1", **unknown)
+    with pytest.raises(ConfigError, match=r"runner names the principal 'robt'.*robot"):
+        Gateway.load(path)
+
+
+async def test_a_principal_that_is_revoked_has_no_tokens(tmp_path: Path, provider: IdentityProvider) -> None:
     end = "2999-01-01T00:00:00Z"
     async with place(
         tmp_path, provider, **settings(provider, tmp_path, revoked=[{"principal": "robot", "before": end}])

@@ -107,6 +107,8 @@ class Gateway:
         self._runner, self._removed, self._is_closed = parts.runner, parts.removed, False
         self.context = parts.context
         self.context.servers.check()
+        if self.sign_in is not None:
+            self.sign_in.clients.check(self.callers.principals)
         self._mounted: list[MountedApp] = []
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from toolgen.config.registered_clients import RegisteredClient
 from toolgen.config.sign_in import JWT_BEARER, ClientSettings
 from toolgen.core.clock import Clock
+from toolgen.core.errors import ConfigError
+from toolgen.core.spelling import nearest
 from toolgen.gateway.sign_in.client_documents import ClientDocuments, is_document_address
 from toolgen.gateway.sign_in.client_metadata import client_of, plain_name
 from toolgen.gateway.sign_in.errors import OAuthError
@@ -43,6 +45,16 @@ class Clients:
     def configured(self, client_id: str) -> HostedClient | None:
         """Return a client of the settings; None for any other."""
         return self._configured.get(client_id)
+
+    def check(self, principals: Collection[str]) -> None:
+        """Raise `ConfigError` for a client of the settings that would act as a principal that the policy does not have."""
+        for client in self._configured.values():
+            if client.principal and client.principal not in principals:
+                raise ConfigError(
+                    f"gateway.sign_in.clients.registered: {client.id} names the principal '{client.principal}', which the policy does "
+                    f"not have{nearest(client.principal, tuple(principals))}",
+                    suggestion="add it under principals: of the policy",
+                )
 
     @property
     def all_configured(self) -> tuple[HostedClient, ...]:

@@ -28,6 +28,7 @@ from toolgen.cli.options import as_json, config
 from toolgen.cli.output import cell, coloured, json_line, print_json, print_table, printable
 from toolgen.cli.progress import portion
 from toolgen.config.settings import load as load_settings
+from toolgen.core.errors import AuditError
 
 __all__ = ["tail"]
 
@@ -161,7 +162,7 @@ def prove(seq: int, stream: str, output: Path | None, directory: str | None, con
 
 
 @command.command("consistency")
-@click.argument("checkpoint", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Output file instead of standard output."
 )
@@ -174,12 +175,19 @@ def consistency(checkpoint: Path, output: Path | None, directory: str | None, co
     without the log.
     """
     folder = _directory(directory, config_path)
-    lines = [line for line in checkpoint.read_bytes().splitlines() if line]
-    made = prove_growth(folder, lines[-1] if lines else b"", public_keys((), folder))
+    made = prove_growth(folder, _last_line(checkpoint), public_keys((), folder))
     if output is None:
         click.echo(made, nl=False)
     else:
         output.write_bytes(made)
+
+
+def _last_line(path: Path) -> bytes:
+    try:
+        lines = [line for line in path.read_bytes().splitlines() if line]
+    except OSError:
+        raise AuditError("the file of the checkpoint cannot be read", where=str(path)) from None
+    return lines[-1] if lines else b""
 
 
 @command.command("find")

@@ -15,7 +15,8 @@ import botocore.session
 import msgspec
 import pytest
 from botocore.exceptions import ClientError
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.audit.logs import PLAIN, write
 from tests.gateway.audit.sinks.base import recorded

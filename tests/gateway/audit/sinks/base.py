@@ -81,7 +81,8 @@ class HttpSink(Sink):
             case "400" | "401":
                 status, answer, more = int(self.failing), b"canary in an answer", ""
             case _:
-                status, answer = self.answer(*first.split(" ")[:2], headers, body)
+                method, path, _ = first.split(" ")
+                status, answer = self.answer(method, path, headers, body)
                 more = ""
         head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(answer)}\r\n{more}Connection: close\r\n\r\n"
         writer.write(head.encode() + answer)

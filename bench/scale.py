@@ -253,7 +253,7 @@ def _reload_seconds(place: Place) -> float:
     headers = _headers()
     metrics = f"http://127.0.0.1:{place.port}/metrics"
     reloads = re.compile(r'^toolgen_policy_reloads_total{status="ok"[^}]*} (\d+)', re.MULTILINE)
-    while sum(map(int, reloads.findall(httpx.get(metrics, headers=headers).text))) < 2:
+    while sum(map(int, reloads.findall(httpx.get(metrics, headers=headers, timeout=60).text))) < 2:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the edited policy of {place.project} is not in force")
         time.sleep(0.1)

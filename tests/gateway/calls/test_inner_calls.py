@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from tests.gateway.governed import nested, project, upstream, write_policy
+from tests.gateway.workflows import record
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.calls.inner_calls import NestedCalls
 from toolgen.gateway.calls.nesting import MAX_DEPTH
@@ -21,79 +23,62 @@ RULES = [
     {"id": "reads", "to": ["bot"], "tools": ["*"], "effects": ["read"], "verdict": "allow"},
     {"id": "no-mail", "to": ["bot"], "tools": [MAIL], "verdict": "deny"},
 ]
-Scenario = Callable[[Gateway, NestedCalls, Call], Awaitable[Any]]
 
 
-async def within(root: Path, scenario: Scenario, **policy: Any) -> tuple[Any, list[dict[str, Any]], list[Any]]:
-    """What a scenario comes to, the record, and what reached the API."""
-
+@asynccontextmanager
+async def opened(root: Path, **policy: Any) -> AsyncIterator[tuple[Gateway, NestedCalls, Call, list[Any]]]:
+    """Gateway, its calls inside of calls, a call, and what reached the API."""
     with upstream() as (seen, server):
         async with Gateway.load(project(root, server, {"rules": RULES, **policy})) as gateway:
-            inner = nested(gateway)
             outer = gateway.current.compiled_policy.call("other__outer", {}, gateway.principal("bot"), "talk", "client")
-            answer = await scenario(gateway, inner, outer)
-        lines = [line for path in (root / "var/audit").glob("*.jsonl") for line in path.read_text().splitlines()]
-        return answer, [json.loads(line) for line in lines], seen.requests
+            yield gateway, nested(gateway), outer, seen.requests
 
 
 async def test_an_inner_call_is_made_as_itself_and_says_inside_of_which_it_was(tmp_path: Path) -> None:
-    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
-        return await inner.call(outer, LIST, {"tenant_id": "acme"}), outer.id
-
-    (answer, outer_id), record, reached = await within(tmp_path, scenario)
+    async with opened(tmp_path) as (_, inner, outer, reached):
+        answer: Any = await inner.call(outer, LIST, {"tenant_id": "acme"})
     assert (answer.envelope.status, answer.envelope.data, answer.http_status) == ("ok", {"ok": True}, 200)
-    (intent,) = [entry for entry in record if entry["event"] == "intent"]
+    (intent,) = [entry for entry in record(tmp_path) if entry["event"] == "intent"]
     told = {name: intent[name] for name in ("tool", "principal", "parent", "session", "client")}
-    assert told == {"tool": LIST, "principal": "bot", "parent": outer_id, "session": "talk", "client": "client"}
+    assert told == {"tool": LIST, "principal": "bot", "parent": outer.id, "session": "talk", "client": "client"}
     assert [path for _, path, _ in reached] == ["/orders?tenant_id=acme"]
 
 
 async def test_the_policy_decides_about_an_inner_call_too(tmp_path: Path) -> None:
-    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
-        denied = await inner.call(outer, MAIL, {"to": "ann"})
-        unknown = await inner.call(outer, "orders__nothing", {})
-        return denied.envelope, unknown.envelope
-
-    (denied, unknown), record, reached = await within(tmp_path, scenario)
+    async with opened(tmp_path) as (_, inner, outer, reached):
+        denied: Any = (await inner.call(outer, MAIL, {"to": "ann"})).envelope
+        unknown: Any = (await inner.call(outer, "orders__nothing", {})).envelope
     assert (denied.status, denied.error.code, unknown.error.code) == ("refused", "unknown_tool", "unknown_tool")
-    assert [entry["event"] for entry in record].count("outcome") == 2
+    assert [entry["event"] for entry in record(tmp_path)].count("outcome") == 2
     assert reached == []
 
 
 async def test_an_inner_call_is_decided_by_the_policy_in_force_when_it_is_made(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, inner: NestedCalls, outer: Call) -> Any:
+    async with opened(tmp_path) as (gateway, inner, outer, reached):
         write_policy(tmp_path, {"rules": [{**RULES[0], "tools": [LIST]}]})
         assert await gateway.operations.reload()
-        return [tool.name for tool in inner.catalog(outer)], (await inner.call(outer, HEALTH, {})).envelope
-
-    (names, envelope), _, reached = await within(tmp_path, scenario)
+        names = [tool.name for tool in inner.catalog(outer)]
+        envelope: Any = (await inner.call(outer, HEALTH, {})).envelope
     assert (names, envelope.error.code, reached) == ([LIST], "unknown_tool", [])
 
 
 async def test_calls_inside_of_calls_are_limited(tmp_path: Path) -> None:
     policy = {"limits": [{"id": "few", "per": ["principal"], "rate": "2/hour", "burst": 2}]}
-
-    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
-        return [(await inner.call(outer, HEALTH, {})).envelope.status for _ in range(3)]
-
-    statuses, _, reached = await within(tmp_path, scenario, **policy)
+    async with opened(tmp_path, **policy) as (_, inner, outer, reached):
+        statuses = [(await inner.call(outer, HEALTH, {})).envelope.status for _ in range(3)]
     assert (statuses, len(reached)) == (["ok", "ok", "refused"], 2)
 
 
 async def test_calls_are_nested_only_so_deep(tmp_path: Path) -> None:
-    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
-        last = await inner.call(replace(outer, ancestry=(LIST,) * (MAX_DEPTH - 1)), HEALTH, {})
-        return last.envelope, (await inner.call(replace(outer, ancestry=(LIST,) * MAX_DEPTH), HEALTH, {})).envelope
-
-    (last, beyond), _, reached = await within(tmp_path, scenario)
+    async with opened(tmp_path) as (_, inner, outer, reached):
+        last = (await inner.call(replace(outer, ancestry=(LIST,) * (MAX_DEPTH - 1)), HEALTH, {})).envelope
+        beyond: Any = (await inner.call(replace(outer, ancestry=(LIST,) * MAX_DEPTH), HEALTH, {})).envelope
     assert (last.status, beyond.status, beyond.error.rule, len(reached)) == ("ok", "refused", "depth", 1)
 
 
 async def test_what_is_no_json_is_refused_before_anything(tmp_path: Path) -> None:
-    async def scenario(_: Gateway, inner: NestedCalls, outer: Call) -> Any:
-        return (await inner.call(outer, LIST, {"tenant_id": float("nan")})).envelope
-
-    envelope, _, reached = await within(tmp_path, scenario)
+    async with opened(tmp_path) as (_, inner, outer, reached):
+        envelope: Any = (await inner.call(outer, LIST, {"tenant_id": float("nan")})).envelope
     assert (envelope.error.code, reached) == ("validation", [])
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,9 @@ FLOWS: dict[str, Any] = {
 }
 
 
-async def made(
-    root: Path, scenario: Callable[[Gateway], Awaitable[Any]], **policy: Any
-) -> tuple[Any, list[dict[str, Any]]]:
-    """What a scenario comes to, and the record."""
-
+@asynccontextmanager
+async def opened(root: Path, **policy: Any) -> AsyncIterator[Gateway]:
+    """Gateway of a project of workflows, sandboxes and functions that call tools."""
     with serving() as (_, server):
         path = project(root, server, FLOWS, **policy)
         module = f"helpers_{abs(hash(root))}"
@@ -55,8 +54,7 @@ async def made(
         settings["sources"] |= {"sandbox": {"code": {}}, "other": {"code": {}}, "helpers": {"python": module}}
         path.write_text(json.dumps(settings))
         async with Gateway.load(path) as gateway:
-            answer = await scenario(gateway)
-    return answer, record(root)
+            yield gateway
 
 
 def code_of(tool: str, arguments: dict[str, Any]) -> str:
@@ -75,11 +73,10 @@ async def test_code_does_not_run_code_whatever_is_in_between(tmp_path: Path, bet
         "function and workflow": code_of(RELAY, {"tool": "flows__through", "arguments": inner}),
     }[between]
 
-    async def scenario(gateway: Gateway) -> Any:
-        alone = await gateway.call(RELAY, to_code, principal="bot")
-        return alone, await gateway.call(RUN, {"code": code}, principal="bot")
-
-    (alone, nested), entries = await made(tmp_path, scenario)
+    async with opened(tmp_path) as gateway:
+        alone: Any = await gateway.call(RELAY, to_code, principal="bot")
+        nested = await gateway.call(RUN, {"code": code}, principal="bot")
+    entries = record(tmp_path)
     assert (alone.data["status"], alone.data["data"]["result"]) == ("ok", 2)  # a function may run code
     said = json.dumps(nested.to_dict())
     assert any(one in said for one in ('"recursion"', "would call itself", "code does not run code"))
@@ -88,10 +85,9 @@ async def test_code_does_not_run_code_whatever_is_in_between(tmp_path: Path, bet
 
 
 async def test_a_workflow_does_not_run_inside_of_itself(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway) -> Any:
-        return await gateway.call("flows__circle", {}, principal="bot")
-
-    answer, entries = await made(tmp_path, scenario)
+    async with opened(tmp_path) as gateway:
+        answer: Any = await gateway.call("flows__circle", {}, principal="bot")
+    entries = record(tmp_path)
     (step,) = answer.data["outputs"].values() if "outputs" in answer.data else answer.data.values()
     assert (step["status"], step["rule"]) == ("refused", "recursion")
     assert [entry["tool"] for entry in entries if entry["event"] == "intent"] == ["flows__circle", RELAY]
@@ -103,17 +99,16 @@ async def test_an_approval_in_between_does_not_make_a_call_the_first_of_its_kind
         {"id": "asks", "to": ["bot"], "tools": [RELAY], "verdict": "ask"},
     ]
 
-    async def scenario(gateway: Gateway) -> Any:
+    policy = {"rules": rules, "approvals": {"approvers": ["lead"], "expires": "1h"}}
+    async with opened(tmp_path, **policy) as gateway:
         code = code_of(RELAY, {"tool": RUN, "arguments": {"code": INNER}})
         await gateway.call(RUN, {"code": code}, principal="bot")
         lead = gateway.principal("lead")
         (waiting,) = await gateway.approvals.answerable(lead)
         assert waiting.ancestry == (RUN,)
         await gateway.approvals.decide(waiting.id, approve=True, note="", principal=lead)
-        return await gateway.approvals.calls.outcome(waiting.id, gateway.principal("bot"), 30)
-
-    policy = {"rules": rules, "approvals": {"approvers": ["lead"], "expires": "1h"}}
-    answer, entries = await made(tmp_path, scenario, **policy)
+        answer: Any = await gateway.approvals.calls.outcome(waiting.id, gateway.principal("bot"), 30)
+    entries = record(tmp_path)
     assert (answer.status, answer.data["rule"]) == ("ok", "recursion")
     assert [entry["tool"] for entry in entries if entry["event"] == "intent"].count(RUN) == 1
 
@@ -123,10 +118,9 @@ async def test_functions_may_call_one_another_up_to_the_depth(tmp_path: Path) ->
     for number in range(7, 1, -1):
         arguments = {"tool": f"helpers__relay{number}", "arguments": arguments}
 
-    async def scenario(gateway: Gateway) -> Any:
-        return await gateway.call(RELAY, arguments, principal="bot")
-
-    answer, entries = await made(tmp_path, scenario)
+    async with opened(tmp_path) as gateway:
+        answer: Any = await gateway.call(RELAY, arguments, principal="bot")
+    entries = record(tmp_path)
     found, levels = answer.data, 0
     while found["status"] == "ok":
         found, levels = found["data"], levels + 1

@@ -16,7 +16,7 @@ import pytest
 
 from tests.frontends.contract.leaving_clients import until
 from tests.gateway.clients import listening
-from tests.gateway.operations.test_background_calls import ended, http
+from tests.gateway.operations.test_background_calls import ended, two_gateways
 from tests.gateway.slow_databases import ENGINES, SLOW, slow_project
 from tests.gateway.test_call_events import read
 from tests.projects import KEY
@@ -96,16 +96,8 @@ async def play(
     (root / f"checks_of_{name}.py").write_text(checks, encoding="utf-8")
     path.write_text(f"sources: {{own: {{python: {name}}}}}\n{asked}", encoding="utf-8")
 
-    async with (
-        asyncio.timeout(120),
-        Gateway.load(path) as one,
-        Gateway.load(path) as two,
-        listening(App(one)) as first,
-        listening(App(two)) as second,
-        http(first) as at_first,
-        http(second) as at_second,
-    ):
-        yield at_first, at_second, importlib.import_module(name)
+    async with two_gateways(path) as (first, second, _):
+        yield first, second, importlib.import_module(name)
 
 
 async def left(client: httpx.AsyncClient, tool: str) -> str:

@@ -13,13 +13,11 @@ from typing import Any
 
 import httpx
 
-from tests.gateway.clients import listening
 from tests.gateway.governed import project
-from tests.gateway.operations.test_background_calls import ended, http
+from tests.gateway.operations.test_background_calls import ended, two_gateways
 from tests.gateway.test_call_events import read
 from tests.services.local import LocalServer, running
 from toolgen.audit.reader import entries
-from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 
 POLICY: dict[str, Any] = {"rules": [{"id": "mails", "to": ["bot"], "tools": ["orders__send_mail"], "verdict": "allow"}]}
@@ -105,16 +103,8 @@ async def play(
         settings = json.loads(path.read_text())
         settings["sources"]["orders"]["poll"] = POLL
         path.write_text(json.dumps({**settings, "tools": tools or {}}))
-        async with (
-            asyncio.timeout(120),
-            Gateway.load(path) as one,
-            Gateway.load(path) as two,
-            listening(App(one)) as first,
-            listening(App(two)) as second,
-            http(first) as at_first,
-            http(second) as at_second,
-        ):
-            yield at_first, at_second, seen, one
+        async with two_gateways(path) as (first, second, gateway):
+            yield first, second, seen, gateway
 
 
 async def test_an_operation_is_one_call_that_is_followed_anywhere(tmp_path: Path) -> None:

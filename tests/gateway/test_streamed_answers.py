@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -14,13 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.clients import listening
 from tests.gateway.governed import project
-from tests.gateway.operations.test_background_calls import ended, http
+from tests.gateway.operations.test_background_calls import ended, two_gateways
 from tests.gateway.test_call_events import read
 from tests.services.local import LocalServer, running
-from toolgen.frontends.http.app import App
-from toolgen.frontends.python.gateway import Gateway
 
 RULES: dict[str, Any] = {"rules": [{"id": "reads", "to": ["bot"], "tools": ["orders__get_health"], "verdict": "allow"}]}
 CALL = "/v1/tools/orders__get_health/call"
@@ -65,16 +61,8 @@ async def play(
 
     with streaming(kind) as (url, go):
         path = project(root / "p", url, RULES | policy)
-        async with (
-            asyncio.timeout(120),
-            Gateway.load(path) as one,
-            Gateway.load(path) as two,
-            listening(App(one)) as first,
-            listening(App(two)) as second,
-            http(first) as at_first,
-            http(second) as at_second,
-        ):
-            yield at_first, at_second, go
+        async with two_gateways(path) as (first, second, _):
+            yield first, second, go
 
 
 @pytest.mark.parametrize("kind", BODIES)

@@ -45,6 +45,21 @@ def http(url: str, who: str = "bot") -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer key-of-{who}"}, timeout=120)
 
 
+@asynccontextmanager
+async def two_gateways(path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, httpx.AsyncClient, Gateway]]:
+    """Clients of two gateways of one project, and the first gateway."""
+    async with (
+        asyncio.timeout(120),
+        Gateway.load(path) as one,
+        Gateway.load(path) as two,
+        listening(App(one)) as first,
+        listening(App(two)) as second,
+        http(first) as at_first,
+        http(second) as at_second,
+    ):
+        yield at_first, at_second, one
+
+
 async def ended(client: httpx.AsyncClient, call_id: str) -> httpx.Response:
     """How a call ended, by asking until it has."""
     async with client.stream("GET", f"/v1/calls/{call_id}/events?wait=120") as answer:

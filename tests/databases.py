@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
@@ -128,6 +129,20 @@ async def run_statements(
             given = statement(sql) if isinstance(sql, str) else sql
             results.append(await executor.execute(sql_call(dialect, operation, given)))  # type: ignore[arg-type]
     return results
+
+
+def rows(result: Success | Failed) -> list[list[Json]]:
+    """Return the rows of a result, which is JSON."""
+    assert isinstance(result, Success), result
+    json.dumps(result.data, allow_nan=False)
+    assert isinstance(result.data, dict)
+    found: list[list[Json]] = result.data["rows"]  # type: ignore[assignment]
+    return found
+
+
+def name_of(location: str) -> str:
+    """Return the name of the database at a location."""
+    return _server(location).database
 
 
 def sql_tool(dialect: str, operation: str) -> Tool:

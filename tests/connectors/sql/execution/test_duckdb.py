@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.databases import duckdb_file, run_statements, sql_call, statement
+from tests.databases import duckdb_file, rows, run_statements, sql_call, statement
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.execution.sandbox_pool import FileEngine
 from toolgen.model.result import Failed, Success
@@ -30,14 +30,6 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 run = partial(run_statements, "duckdb")
-
-
-def rows(result: Success | Failed) -> list[list[Json]]:
-    assert isinstance(result, Success), result
-    json.dumps(result.data, allow_nan=False)
-    assert isinstance(result.data, dict)
-    found: list[list[Json]] = result.data["rows"]  # type: ignore[assignment]
-    return found
 
 
 VALUES: list[tuple[str, str, Json]] = [

@@ -10,10 +10,8 @@ from functools import partial
 
 import pytest
 
-from tests.databases import mysql, mysql_database, run_statements, sql_call, statement, with_executor
+from tests.databases import mysql, mysql_database, name_of, rows, run_statements, sql_call, statement, with_executor
 from tests.patient import until
-from toolgen.connectors.sql.engines import location_of
-from toolgen.model.database_url import ServerLocation
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 
@@ -37,20 +35,6 @@ def location() -> Iterator[str]:
 
 
 run = partial(run_statements, "mysql")
-
-
-def rows(result: Success | Failed) -> list[list[Json]]:
-    assert isinstance(result, Success), result
-    json.dumps(result.data, allow_nan=False)
-    assert isinstance(result.data, dict)
-    found: list[list[Json]] = result.data["rows"]  # type: ignore[assignment]
-    return found
-
-
-def name_of(location: str) -> str:
-    parsed = location_of(location)
-    assert isinstance(parsed, ServerLocation)
-    return parsed.database
 
 
 VALUES: list[tuple[str, str, Json]] = [

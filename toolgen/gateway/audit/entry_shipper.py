@@ -173,7 +173,7 @@ class EntryShipper:
         entries, aside = await asyncio.to_thread(self._encoded, batch)
         suspects: list[OutgoingEntry] = []
         if entries:
-            await self._parts(batch.stream, entries, suspects)
+            await self._halves(batch.stream, entries, suspects)
             if len(suspects) == len(entries):
                 raise OSError("it refuses every entry")
         aside += suspects
@@ -195,7 +195,7 @@ class EntryShipper:
                 aside.append(OutgoingEntry(entry=one, body=b""))
         return tuple(found), aside
 
-    async def _parts(self, stream: str, entries: tuple[OutgoingEntry, ...], suspects: list[OutgoingEntry]) -> bool:
+    async def _halves(self, stream: str, entries: tuple[OutgoingEntry, ...], suspects: list[OutgoingEntry]) -> bool:
         """Send entries in order, in halves if they are refused; a single one that is refused is added to `suspects`. Returns True if any
         was taken. Raises `OSError`."""
         try:
@@ -205,10 +205,10 @@ class EntryShipper:
                 suspects.append(entries[0])
                 return False
             middle = len(entries) // 2
-            first = await self._parts(stream, entries[:middle], suspects)
+            first = await self._halves(stream, entries[:middle], suspects)
             if not first and len(suspects) >= _MAX_SUSPECTS:
                 raise OSError(f"it refuses every entry: {error}") from None
-            return await self._parts(stream, entries[middle:], suspects) or first
+            return await self._halves(stream, entries[middle:], suspects) or first
         return True
 
     def _put_aside(self, stream: str, refused: Sequence[OutgoingEntry]) -> None:

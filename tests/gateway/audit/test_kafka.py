@@ -15,10 +15,10 @@ from tests.gateway.audit.sinks.base import made_entry, recorded
 from tests.gateway.audit.test_destinations import permitted, read
 from toolgen.audit.entry_stream import SentEntries
 from toolgen.connectors.executor import Destination
+from toolgen.connectors.kafka_client import ScramExchange
 from toolgen.core.background import Background
 from toolgen.core.clock import SystemClock
 from toolgen.gateway.audit.destinations.base import OutgoingEntry
-from toolgen.gateway.audit.destinations.kafka import ScramExchange
 from toolgen.gateway.audit.destinations.registry import make_destination
 from toolgen.gateway.audit.entry_shipper import EntryShipper
 from toolgen.model.verdict import Allow, Deny, Verdict

@@ -88,11 +88,6 @@ EXCEPTIONS = {
     ("toolgen.frontends.server.supervisor", "socket"): "hands out what listens",
     ("toolgen.frontends.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",
     ("toolgen.state.shared_counts", "socket"): "counts for the workers of one host, over pairs without a name",
-    (
-        "toolgen.gateway.audit.destinations.kafka",
-        "ssl",
-    ): "sends entries of the record to brokers, each of which the policy permits",
-    ("toolgen.gateway.audit.destinations.kafka", "open_connection"): "connects to these brokers",
     ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the twelve that follow",
     ("toolgen.state.accounts_sqlite", "sqlite3"): "keeps the accounts of people at upstream systems",
     ("toolgen.state.accounts_postgres", "psycopg"): "keeps them for several gateways",

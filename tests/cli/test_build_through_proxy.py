@@ -72,7 +72,7 @@ def project(root: Path, proxy: str, **more: Any) -> None:
 
 @asynccontextmanager
 async def behind(served: Descriptions, script: bytes = OPENED) -> AsyncIterator[ScriptedProxy]:
-    async with ScriptedProxy(script, to=served.server.server_address[1]).serving() as proxy:
+    async with ScriptedProxy(script, to=served.server.server_port).serving() as proxy:
         yield proxy
 
 

@@ -17,7 +17,7 @@ import re
 import tempfile
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
@@ -25,6 +25,12 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from tests.connectors.sql.execution.processes import shared_processes
 from tests.exhaustive import EXHAUSTIVE, examples
 from tests.without_plans import ABOUT_PLANS, WITHOUT_PLANS, switch_off_plans
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.cli.commands import Run
+    from tests.redis_server import RedisServer
 
 TESTS = Path(__file__).parent
 _MEMORY = Path("/dev/shm")
@@ -262,3 +268,31 @@ def sql_processes() -> Iterator[None]:
     """Executors of this module run statements on files in processes that they leave to one another."""
     with shared_processes():
         yield
+
+
+@pytest.fixture
+def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Command line, run in this process."""
+    return importlib.import_module("tests.cli.commands").runner(capfdbinary)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Working directory of a test that is its temporary folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    """Redis of this test, stopped at the end."""
+    redis: RedisServer = importlib.import_module("tests.redis_server").RedisServer(tmp_path)
+    redis.start()
+    yield redis
+    redis.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Browser of the tests of a module."""
+    with importlib.import_module("tests.frontends.console.people").chromium() as found:
+        yield found

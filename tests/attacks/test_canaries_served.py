@@ -28,12 +28,11 @@ from tests.connectors.http.test_client_certificates import pem
 from tests.databases import POSTGRES, postgres_database
 from tests.gateway.clients import bearer
 from tests.gateway.issuer import token
-from tests.gateway.test_identity_keys import toolgen
 from tests.gateway.test_upstream_credentials import SECRETS, SECURITY, Api, api, environment, project, service, whole
 from tests.redis_server import RedisServer
 from tests.services.authorization import Answered, Asked, Service
 
-__all__ = ["api", "environment", "service", "toolgen"]
+__all__ = ["api", "environment", "service"]
 
 _URL = re.compile(r"(http://127\.0\.0\.1:\d+)\S*\s")
 PASSWORD = "canary-redis-password-11"

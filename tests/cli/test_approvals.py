@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from tests import patient
-from tests.cli.commands import Run, runner, served
+from tests.cli.commands import Run, served
 from tests.gateway.clients import listening
 from tests.gateway.test_approvals import key, policy_of
 from tests.projects import make_project
@@ -83,11 +83,6 @@ def project(tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(root)
     monkeypatch.setenv("TEST_PETS_KEY", "canary")
     return root
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 async def serve(path: Path, started: queue.SimpleQueue[str], leave: threading.Event) -> None:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests import patient
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.governed import project, upstream
 from tests.served_workers import Served, serving, until
 from toolgen.audit.backup import copy_log
@@ -30,11 +30,6 @@ RULES = [
 POLICY: dict[str, Any] = {"rules": RULES, "approvals": {"approvers": ["user"], "expires": "1h"}}
 SIGNED = {"segments": {"size": "64KiB"}, "checkpoints": {"entries": 20}}
 MAIL = "/v1/tools/orders__send_mail/call"
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.cli.remote import Descriptions, configure, lock
 from tests.projects import PETS, make_project
 from tests.services.local import running
@@ -24,11 +24,6 @@ from toolgen.connectors.pins import COPIES, LOCK
 from toolgen.generator.build import Built, build_sources
 
 SDL = "type Query { country(code: ID!): String }"
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @pytest.fixture

@@ -8,24 +8,12 @@ import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
+from tests.cli.commands import Run
 from tests.projects import POLICY, make_project
 from toolgen.cli import main
-
-
-class Output(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Output]
 
 
 @pytest.fixture
@@ -35,20 +23,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(root)
     monkeypatch.setenv("TEST_PETS_KEY", "canary-7f3a")
     return root
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    def run(*arguments: str) -> Output:
-        code = 0
-        try:
-            main(arguments)
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
-        out, err = capfdbinary.readouterr()
-        return Output(code, out.decode(), err.decode())
-
-    return run
 
 
 def test_build_writes_what_check_then_accepts(project: Path, toolgen: Run) -> None:

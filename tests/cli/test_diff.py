@@ -10,17 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.projects import make_project
 from toolgen.cli.diff import print_difference
 from toolgen.generator.emit.diff import BindingChange, ManifestDiff, ToolDifference, compare
 from toolgen.model.manifest import Manifest, load
 from toolgen.model.tool import Effect
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 
 from tests import patient
 from tests.cli.commands import Run
-from tests.cli.test_approvals import Upstream, ask, headers, outcome, project, serving_here, toolgen, upstream
+from tests.cli.test_approvals import Upstream, ask, headers, outcome, project, serving_here, upstream
 from tests.gateway.test_approvals import key
 
-__all__ = ["project", "toolgen", "upstream"]
+__all__ = ["project", "upstream"]
 
 pytestmark = pytest.mark.usefixtures("project")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from toolgen.connectors.assigned_names import identity_of
 from toolgen.connectors.pins import LOCK, read_pins
 from toolgen.core.errors import ConfigError
@@ -40,11 +40,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sources = {"api": {"openapi": "api.json", "server": "http://127.0.0.1:9"}}
     Path("toolgen.yaml").write_text(json.dumps({"sources": sources}), encoding="utf-8")
     return tmp_path
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 def built() -> dict[str, str]:

@@ -9,16 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.cli.remote import Descriptions, configure
 from tests.projects import PETS
 from tests.services.local import running
 from toolgen.connectors.pins import COPIES, LOCK
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @pytest.fixture

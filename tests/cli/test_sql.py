@@ -8,13 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.projects import POLICY, make_project
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @pytest.fixture

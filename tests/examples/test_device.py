@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from examples.device.project import Running, running
-from tests.frontends.console.people import chromium, needs_chromium
+from tests.frontends.console.people import needs_chromium
 
 CANARY = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 _PATIENCE_MS = 60_000
@@ -22,12 +22,6 @@ _PATIENCE_MS = 60_000
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(tmp_path_factory.mktemp("device") / "p") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
         yield found
 
 

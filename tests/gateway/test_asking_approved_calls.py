@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.frontends.mcp.peers import TASKS, OldPeer, Peer, close_peers
 from tests.gateway.clients import listening
 from tests.gateway.test_caller_requests import SERVERS, STYLES, Person, client, policy, project, recorded
@@ -17,15 +17,11 @@ from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Error
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 CUP = {"action": "accept", "content": {"size": "large"}}
 ORDER: dict[str, Any] = {"name": "far__order", "arguments": {}}
 FORMS: dict[str, Any] = {"elicitation": {}}
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
 
 
 def asking(root: Path, allow: Any, elicitation: str = "allow") -> None:

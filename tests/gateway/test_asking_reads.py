@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.test_caller_requests import (
     EVERYTHING,
@@ -23,6 +23,8 @@ from tests.gateway.test_caller_requests import (
 )
 from tests.served_workers import serving
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 RULE = {"prompts": ["*"], "resources": ["asking://*"]}
 READS = {
     "prompts/get": {"name": "far__greet"},
@@ -30,12 +32,6 @@ READS = {
 }
 CUP = {"action": "accept", "content": {"size": "large"}}
 FORMS = {"elicitation": {}}
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
 
 
 def text_of(result: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.services.bridged import POLICY, hostile, listed, write_project
 from toolgen.frontends.mcp.messages import ProtocolStyle
 from toolgen.frontends.mcp.results import Rendering, tool_result
@@ -19,6 +19,8 @@ from toolgen.gateway.calls.json_body import envelope_json
 from toolgen.gateway.catalog.tool_lists import ToolListing
 from toolgen.model.result import Envelope
 from toolgen.policy.answer_redaction import WITHHELD
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 NOTES: dict[str, Any] = {"annotations": {"audience": ["user"], "priority": 0.5}, "_meta": {"vendor/x": [1]}}
 LINK = {"type": "resource_link", "uri": "a://3", "name": "n", "title": "t", "description": "d", "mimeType": "a/b"}
@@ -39,12 +41,6 @@ OUTPUT = {"outputSchema": {"type": "object", "properties": {"n": {"type": "integ
 FILE = 'a "file" of\ntwo lines'
 LISTED = {"result": [{"a": 1}, {"a": 2}]}
 Said = tuple[Envelope, dict[str, Any]]
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
 
 
 async def answers(

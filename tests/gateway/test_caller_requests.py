@@ -22,7 +22,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.clients import listening
 from tests.served_workers import serving
@@ -30,6 +30,8 @@ from tests.services.bridged import ROOT, over_http, write_project
 from toolgen.audit.reader import entries
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 SERVER = [sys.executable, "-B", str(ROOT / "tests" / "services" / "mcp_asking.py")]
 EVERYTHING = ["sampling", "elicitation", "elicitation_url", "roots"]
@@ -45,12 +47,6 @@ def policy(allow: Any, **rule: Any) -> dict[str, Any]:
         "rules": [{**about, "verdict": "allow", **({"allow": allow} if allow else {}), **rule}],
         "egress": {"private_networks": "allow"},
     }
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
 
 
 @asynccontextmanager

@@ -12,14 +12,12 @@ import pytest
 from tests.frontends.contract.leaving_clients import AT_ONCE_S, STATEFUL, message
 from tests.gateway.clients import bearer, listening
 from tests.gateway.governed import project, upstream
-from tests.gateway.test_shared_calls import machines, server
+from tests.gateway.test_shared_calls import machines
 from tests.redis_server import RedisServer
 from tests.served_workers import serving
 from toolgen.audit.reader import entries
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
-
-__all__ = ["server"]
 
 POLICY: dict[str, Any] = {
     "rules": [{"id": "reads", "to": ["bot"], "tools": ["orders__get_health"], "verdict": "allow"}]

@@ -8,20 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.clients import listening
 from tests.gateway.test_caller_requests import EVERYTHING, Person, client, policy, project, said
 from tests.services.bridged import open_workers
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 
-pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
+    pytest.mark.usefixtures("in_tmp_path"),
+]
 
 
 @pytest.mark.parametrize("kind", ["pipes", "http"])

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests import patient
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.clients import bearer
 from tests.gateway.issuer import AUDIENCE, ISSUER, provider, token
 from tests.projects import KEY, POLICY, make_project
@@ -25,11 +25,6 @@ from toolgen.policy import key_list
 from toolgen.policy.key_list import editing
 
 HASH = "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,14 +39,6 @@ def _short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 def set_leases(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     for module in (approval_runner, background_calls, waiting_calls, idempotency, store_watch):
         monkeypatch.setattr(module, "LEASE_S", seconds)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 class Copies:

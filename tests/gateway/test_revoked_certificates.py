@@ -16,15 +16,13 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.cli.commands import Run
 from tests.frontends.http.test_authentication import BY_NAME, CERTIFICATE, certificate, der, identity, rfc9440
 from tests.gateway.governed import PRINCIPALS, project, upstream, write_policy
-from tests.gateway.test_identity_keys import gateways, toolgen
+from tests.gateway.test_identity_keys import gateways
 from toolgen.core.errors import PolicyError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import CredentialProof, Principal
 from toolgen.policy.credentials import CertificateRevocation, Revocation
 from toolgen.policy.document.policy import load_credentials
 from toolgen.policy.key_list import editing
-
-__all__ = ["toolgen"]
 
 NAMES = {"subject": "CN=bot,O=Acme", "issuer": "CN=Acme CA,O=Acme"}
 FINGERPRINT = hashlib.sha256(der(CERTIFICATE)).hexdigest()

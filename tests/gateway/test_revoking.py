@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tests.cli.commands import Run
 from tests.exhaustive import spread
 from tests.gateway.issuer import AUDIENCE, ISSUER, provider, token
-from tests.gateway.test_identity_keys import project, toolgen
+from tests.gateway.test_identity_keys import project
 from tests.projects import KEY, POLICY
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
 
-__all__ = ["project", "toolgen"]
+__all__ = ["project"]
 
 HASH = hashlib.sha256(KEY.encode()).hexdigest()
 OTHER = "reviewer-key"

@@ -11,14 +11,10 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CreateMessageResult, CreateMessageResultWithTools, SamplingCapability, TextContent, ToolUseContent
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.test_caller_requests import SERVERS, STYLES, Person, client, project, recorded, served
 
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
 class Model:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.governed import PRINCIPALS
-from tests.gateway.test_shared_calls import POLICY, ask, both, ended, server
+from tests.gateway.test_shared_calls import POLICY, ask, both, ended
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
 from toolgen.core.errors import StateUnavailableError
@@ -18,8 +18,6 @@ from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.terms import AS_ASKED, DecisionOptions
 from toolgen.model.result import Error
 from toolgen.state.invocations import Invocation
-
-__all__ = ["server"]
 
 MANY = {
     f"p{number}": {"api_key": PRINCIPALS["eve"]["api_key"][:-2] + f"{number:02x}", "roles": ["user"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load as load_settings
@@ -29,14 +29,6 @@ POLICY: dict[str, Any] = {
     ],
     "approvals": {"approvers": ["user"], "expires": "1h"},
 }
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 def machines(root: Path, server: RedisServer, url: str, policy: dict[str, Any] = POLICY, count: int = 2) -> list[Path]:
@@ -67,11 +59,6 @@ async def ask(gateway: Gateway, text: str = "") -> str:
     answer = await gateway.call("orders__send_mail", {"to": text or f"x{next(_NUMBERS)}"}, principal="bot")
     assert answer.status == "pending", answer
     return answer.call_id
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 async def ended(gateway: Gateway, call_id: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -30,14 +30,6 @@ ASKS = {
     "approvals": {"approvers": ["bot"]},
 }
 COUNT = size("TOOLGEN_DEVICE_CALLS", 100, 1_000)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 def machines(root: Path, server: RedisServer, policy: dict[str, Any] = ALLOW) -> tuple[Path, Path]:

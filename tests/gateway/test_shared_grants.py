@@ -12,14 +12,12 @@ from redis.asyncio import Redis
 
 from tests.gateway.governed import PRINCIPALS, upstream
 from tests.gateway.test_shared_approvals import agree, status_of
-from tests.gateway.test_shared_calls import ask, both, ended, machines, server
+from tests.gateway.test_shared_calls import ask, both, ended, machines
 from tests.redis_server import RedisServer
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.terms import DecisionOptions, GrantRequest
 from toolgen.model.result import Error
 from toolgen.state.grants import CallGrant
-
-__all__ = ["server"]
 
 POLICY: dict[str, Any] = {
     "principals": {**PRINCIPALS, "ann": {**PRINCIPALS["ann"], "roles": ["user"]}},

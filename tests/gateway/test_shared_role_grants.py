@@ -12,14 +12,12 @@ from redis.asyncio import Redis
 from tests.cli.commands import Run
 from tests.gateway.governed import project, upstream
 from tests.gateway.test_role_grants import POLICY
-from tests.gateway.test_shared_calls import both, machines, server, toolgen
+from tests.gateway.test_shared_calls import both, machines
 from tests.redis_server import RedisServer
 from toolgen.core.errors import StateError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.approvals.role_grants import RoleWish
 from toolgen.model.result import Error
-
-__all__ = ["server", "toolgen"]
 
 ONCALL = RoleWish(role="oncall", to="bot", seconds=3600.0, reason="incident 7")
 ADMIN = RoleWish(role="admin", to="bot", seconds=600.0, reason="incident 7")

@@ -13,15 +13,13 @@ import pytest
 from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.clients import listening
 from tests.gateway.governed import upstream
-from tests.gateway.test_shared_calls import machines, server
+from tests.gateway.test_shared_calls import machines
 from tests.redis_server import RedisServer
 from tests.served_workers import serving
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 from toolgen.pipeline.middleware import CallerConnection
-
-__all__ = ["server"]
 
 POLICY: dict[str, Any] = {
     "rules": [

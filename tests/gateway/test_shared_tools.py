@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,6 @@ from toolgen.core.errors import StateUnavailableError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.state.shared_state import seal_file
 from toolgen.state.encryption import seal_of
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 def machines(root: Path, server: RedisServer, count: int = 2) -> list[Path]:

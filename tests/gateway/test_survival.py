@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -65,14 +64,6 @@ POLICY: dict[str, Any] = {
 }
 ORDER = {"tenant_id": "acme", "amount_cents": 1}
 BOT, EVE = ({"authorization": f"Bearer key-of-{name}"} for name in ("bot", "eve"))
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.frontends.console.axe import violations
-from tests.frontends.console.people import chromium, needs_chromium, tab_to
+from tests.frontends.console.people import needs_chromium, tab_to
 from tests.pages.built_site import installed
 
 pytestmark = [installed, needs_chromium, pytest.mark.exhaustive]
@@ -26,12 +25,6 @@ SMALL = """() => {
     }
     return [...found];
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 def opened(browser: Browser, site: Path, name: str, *, width: int = 1280, scheme: str = "light") -> Page:

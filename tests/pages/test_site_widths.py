@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.exhaustive import part
-from tests.frontends.console.people import chromium, needs_chromium
+from tests.frontends.console.people import needs_chromium
 from tests.pages.built_site import installed
 
 pytestmark = [installed, needs_chromium, pytest.mark.sweep]
@@ -33,12 +32,6 @@ FAULTS = """() => {
     }
     return found.slice(0, 5);
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])

@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,6 @@ from toolgen.state.redis_replies import link_error
 
 COUNT = Script("count", "return redis.call('INCR', KEYS[1])")
 SECRET = "value-that-nobody-may-read"
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 def link(server: RedisServer, *, user: str = "", password: str = "", database: int = 0) -> RedisLink:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,14 +23,6 @@ from toolgen.state.redis_location import RedisLocation
 from toolgen.state.store_watch import StoreWatch
 
 KEY = b"k" * 32
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 def shared(server: RedisServer, key: bytes = KEY) -> RedisLedger:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -29,14 +28,6 @@ from toolgen.state.shared_histories import SharedHistories
 from toolgen.state.store_watch import LEASE_S, StoreWatch
 
 KEY = b"k" * 32
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path)
-    server.start()
-    yield server
-    server.stop()
 
 
 class Process:

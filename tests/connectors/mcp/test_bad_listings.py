@@ -9,17 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.services.bridged import ROOT, call, manifest, write_project
 from toolgen.connectors.pins import LOCK
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
 
 
 def unruly(folder: Path, listing: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.services.bridged import (
     READING,
     ROOT,
@@ -30,11 +30,6 @@ from toolgen.model.result import Envelope
 
 OFFICIAL = [sys.executable, str(ROOT / "tests" / "services" / "mcp_official.py")]
 ANY = {"type": "object"}
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import LoggingMessageNotification
 
 import toolgen as package
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.clients import bearer, listening
 from tests.services.bridged import (
     POLICY,
@@ -52,11 +52,6 @@ NAMES = (
     "picture",
     "deep",
 )
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @pytest.fixture(autouse=True)

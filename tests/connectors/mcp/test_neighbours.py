@@ -12,20 +12,16 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.services.bridged import READING, ROOT, over_http, write_project
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 SHORT = {"connect": "1s", "first_byte": "10s", "total": "10s"}
 MUCH = 100_000_000
 ALLOWED_GROWTH = 64 * 1024 * 1024
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
 
 
 @pytest.fixture(name="path", params=["pipes", "http"])

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.services.bridged import READING, ROOT, open_gateway, open_worker, over_http, write_project
 from toolgen.model.result import Envelope
 from toolgen.pipeline.middleware import CallerConnection
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 LONG = 1_500_000
 SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}
@@ -35,12 +37,6 @@ READABLE: dict[str, str] = {
     "half a pair": '{"jsonrpc": "2.0", "id": @, "result": {"content": [{"type": "text", "text": "a\\ud800"}]}}',
     "beyond a double": '{"jsonrpc": "2.0", "id": @, "result": {"content": [], "structuredContent": {"n": 1e999}}}',
 }
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
 
 
 @pytest.fixture(name="over", params=["pipes", "worker", "http", "http worker"])

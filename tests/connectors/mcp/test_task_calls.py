@@ -10,20 +10,16 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.services.bridged import POLICY, call, calls, hostile, listed, over_http, tell, write_project
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.result import Envelope
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 MUST = {**listed("must")[0], "execution": {"taskSupport": "required"}, "annotations": {"readOnlyHint": True}}
 SHORT = {"connect": "1s", "first_byte": "3s", "total": "3s"}
 Make = Callable[..., Path]
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
 
 
 @pytest.fixture(name="made", params=["pipes", "http", "2026-07-28"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.connectors.openapi.readings import document, only, operation, read
 from tests.projects import PETS, POLICY, make_project
 from toolgen.config.settings import from_mapping, load, settings_digest
@@ -95,11 +95,6 @@ def test_it_cannot_stand_beside_a_credential(tmp_path: Path) -> None:
     path.write_text("sources:\n  pets:\n    openapi: pets.json\n    auth: none\n      key: x\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="is not YAML"):
         load(path)
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 def test_build_and_policy_check_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolgen: Run) -> None:

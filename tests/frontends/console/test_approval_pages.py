@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser
 
 from tests.frontends.console.house import POLICY, House, house
-from tests.frontends.console.people import chromium, client, form_token, needs_chromium, watched
+from tests.frontends.console.people import client, form_token, needs_chromium, watched
 from toolgen.gateway.operations.call_rows import argument_rows
 from toolgen.model.result import Error
 
@@ -25,12 +25,6 @@ ASKS: dict[str, Any] = {
     "verdict": "ask",
 }
 SAFE = {**POLICY, "rules": [*POLICY["rules"][:2], ASKS], "tests": []}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

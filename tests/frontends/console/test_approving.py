@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import POLICY, House, house
-from tests.frontends.console.people import arriving, chromium, client, needs_chromium, watched
+from tests.frontends.console.people import arriving, client, needs_chromium, watched
 from toolgen.gateway.approvals.requests import MAX_EACH
 
 pytestmark = needs_chromium
@@ -22,12 +22,6 @@ pytestmark = needs_chromium
 REMEMBER = {"max_duration": "30m", "max_calls": 5, "any_arguments": True}
 MAX_WAITING = 500
 PEOPLE = MAX_WAITING // MAX_EACH
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from tests.exhaustive import spread
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import KEYS, POLICY, House, house
-from tests.frontends.console.people import arriving, chromium, needs_chromium, tab_to, watched
+from tests.frontends.console.people import arriving, needs_chromium, tab_to, watched
 from tests.gateway.issuer import AUDIENCE, ISSUER, jwk, token
 
 pytestmark = needs_chromium
@@ -41,12 +41,6 @@ PAGES = (
     "policies/explain?principal=bot&tool=orders__list_orders",
     "record",
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.frontends.console.house import KEYS, POLICY, House, house
-from tests.frontends.console.people import arriving, chromium, needs_chromium, tab_to, watched
+from tests.frontends.console.people import arriving, needs_chromium, tab_to, watched
 from tests.gateway.governed import write_policy
 
 pytestmark = needs_chromium
@@ -39,12 +39,6 @@ FOCUSED = """() => {
   return {stop: one.dataset.stop ?? null, seen: ours || one.type === "datetime-local",
           what: one.outerHTML.slice(0, 120)};
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

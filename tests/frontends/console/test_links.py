@@ -9,16 +9,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.frontends.console.house import KEYS, House, house
-from tests.frontends.console.people import arriving, chromium, client, form_token, needs_chromium, sign_in
+from tests.frontends.console.people import arriving, client, form_token, needs_chromium, sign_in
 from toolgen.frontends.console.sign_in import page_asked
 
 MAIL = "http://mail.example/"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.frontends.console.house import KEYS, House, house
-from tests.frontends.console.people import arriving, chromium, needs_chromium, watched
+from tests.frontends.console.people import arriving, needs_chromium, watched
 
 pytestmark = needs_chromium
 
 MOST = 12
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

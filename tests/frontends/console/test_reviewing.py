@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import POLICY, House, house
-from tests.frontends.console.people import arriving, chromium, client, form_token, needs_chromium, watched
+from tests.frontends.console.people import arriving, client, form_token, needs_chromium, watched
 from toolgen.audit.index import filler
 from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.index.indexer import Filled
@@ -27,12 +27,6 @@ from toolgen.frontends.console.story import request_text, steps_of, waited
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with house(tmp_path_factory.mktemp("reviewing") / "project") as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
         yield found
 
 

@@ -11,17 +11,11 @@ from playwright.sync_api import Browser
 
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import POLICY, House, house
-from tests.frontends.console.people import chromium, client, form_token, needs_chromium, watched
+from tests.frontends.console.people import client, form_token, needs_chromium, watched
 from toolgen.frontends.console.text_format import figure
 
 ARABIC = "\u0639\u0645\u064a\u0644"
 LONG = "x" * 120
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

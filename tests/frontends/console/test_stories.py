@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import KEYS, POLICY, House, house
-from tests.frontends.console.people import chromium, client, form_token, needs_chromium, watched
+from tests.frontends.console.people import client, form_token, needs_chromium, watched
 from toolgen.model.result import Envelope
 
 TWO = {
@@ -43,12 +43,6 @@ def policy(**approvals: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with house(tmp_path_factory.mktemp("stories") / "project", policy=policy()) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
         yield found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import patient
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.governed import project, upstream
 from tests.served_workers import Served, serving, until
 from toolgen.gateway.policies.policy_reloader import SETTLED_S
@@ -24,11 +24,6 @@ STOP = {"id": "stop", "to": ["bot"], "tools": ["orders__get_health"], "verdict":
 WHOLE = "".join(f"- {json.dumps(rule)}\n" for rule in (ALLOW, STOP))
 RULES = f"rules:\n{WHOLE}"
 OPEN = f"# open\nrules:\n- {json.dumps(ALLOW)}\n"
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from tests import patient
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.governed import Upstream, project, upstream, write_policy
 from tests.redis_server import RedisServer
 from tests.served_workers import HEALTH, ROOT, Served, serving, until
@@ -42,11 +42,6 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 def place(request: pytest.FixtureRequest) -> RedisServer | None:
     """Where all workers count: in Redis, or in the process above them."""
     return request.getfixturevalue("redis") if request.param == "redis" else None
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 @contextlib.contextmanager

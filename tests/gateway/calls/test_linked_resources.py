@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.answering import PIXEL
 from tests.services.bridged import POLICY, calls, hostile, listed, over_http, tell, write_project
 from toolgen import Gateway
@@ -25,14 +25,10 @@ from toolgen.model.result import Envelope, Error
 from toolgen.pipeline.middleware import CallerConnection
 from toolgen.policy.answer_redaction import WITHHELD
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 URI = "notes://today"
 LINK = {"type": "resource_link", "uri": URI, "name": "today", "mimeType": "text/plain"}
-
-
-@pytest.fixture(name="toolgen")
-def _toolgen(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    return runner(capfdbinary)
 
 
 def held(text: str = "Milk, eggs.", **more: Any) -> dict[str, Any]:

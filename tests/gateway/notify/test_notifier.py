@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.commands import Run, runner
+from tests.cli.commands import Run
 from tests.gateway.governed import PRINCIPALS, Upstream, project, upstream, write_policy
 from tests.patient import until
 from tests.receivers import Delivered, Receiver, receiver
@@ -53,11 +53,6 @@ def _secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 def to() -> Iterator[Receiver]:
     with receiver() as made:
         yield made
-
-
-@pytest.fixture
-def toolgen(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    return runner(capfdbinary)
 
 
 def made(root: Path, url: str, to: Receiver, policy: dict[str, Any] | None = None, **more: Any) -> Path:

@@ -30,7 +30,7 @@ from typing import Protocol, TypeVar
 import toolgen
 from bench.calls import FUNCTIONS_MODULE, ROUTES, TOOLS, UPSTREAM, made_project, request_of
 from toolgen.frontends.python.gateway import Gateway
-from toolgen.frontends.server.http import Front, Pulse, serve_worker
+from toolgen.frontends.server.http import Front, Pulse, gateway_site, serve_worker
 from toolgen.frontends.server.sockets import bind
 
 # The most that a call may take: functions, modules, depth, bytes. No more than a tenth above what it took when this was last looked at.
@@ -148,7 +148,8 @@ def seen(route: tuple[str, dict[str, object]], watch: Watch[T_co]) -> list[T_co]
         try:
             gateway = Gateway.load(path)
             pulse = Pulse(ready=thread.start, beat=lambda: None)
-            serve_worker(gateway, listener, host="127.0.0.1", front=Front(), pulse=pulse, lifeline=lifeline)
+            site = gateway_site(gateway, "127.0.0.1", Front())
+            serve_worker(site, listener, front=Front(), pulse=pulse, lifeline=lifeline)
         finally:
             watch.remove()
         thread.join()

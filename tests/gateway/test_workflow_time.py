@@ -23,7 +23,7 @@ REPORT = {"id": "report", "call": "notes__send_report", "with": {"text": "b"}}
 ASKED = {"id": "asks", "to": ["bot"], "tools": ["notes__send_report"], "verdict": "ask"}
 
 
-def flow(*steps: dict[str, Any], timeout: str = "150ms") -> dict[str, Any]:
+def flow(*steps: dict[str, Any], timeout: str = "400ms") -> dict[str, Any]:
     return {"fix": {"timeout": timeout, "steps": list(steps)}}
 
 
@@ -66,12 +66,14 @@ async def test_another_attempt_that_would_be_too_late_is_not_waited_for(tmp_path
 
 async def test_waiting_for_a_person_counts(tmp_path: Path) -> None:
     approvals = {"approvers": ["lead"], "expires": "1h"}
-    async with served(tmp_path, flow(WRITE, REPORT, FIND), rules=[ALLOWED, ASKED], approvals=approvals) as (
+    async with served(
+        tmp_path, flow(WRITE, REPORT, FIND, timeout="1s"), rules=[ALLOWED, ASKED], approvals=approvals
+    ) as (
         gateway,
         service,
     ):
         waiting = await gateway.call("flows__fix", {}, principal="bot")
-        await asyncio.sleep(0.2)  # time itself is what is waited for
+        await asyncio.sleep(1.05)  # time itself is what is waited for
         lead = gateway.principal("lead")
         for one in await gateway.approvals.answerable(lead):
             await gateway.approvals.decide(one.id, approve=True, note="", principal=lead)

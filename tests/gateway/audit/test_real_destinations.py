@@ -3,11 +3,6 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,17 +17,14 @@ from tests.audit.logs import PLAIN, write
 from tests.gateway.audit.sinks.base import recorded
 from tests.gateway.audit.test_destinations import permitted, read
 from tests.gateway.audit.test_kafka import consumed
+from tests.services.other_programs import TOOLS, free_port, moto, needs_tools, program
 from toolgen.audit.entry_stream import SentEntries
 from toolgen.core.background import Background
 from toolgen.core.clock import SystemClock
 from toolgen.gateway.audit.destinations.registry import make_destination
 from toolgen.gateway.audit.entry_shipper import EntryShipper
 
-ROOT = Path(__file__).parents[3]
-TOOLS = ROOT / ".venv-destinations"
-pytestmark = pytest.mark.skipif(
-    not (TOOLS / ".installed").exists(), reason="`make destinations` installs moto and a broker of Kafka"
-)
+pytestmark = needs_tools
 
 
 @pytest.fixture
@@ -41,32 +33,6 @@ def directory(tmp_path: Path) -> Path:
     (tmp_path / "audit").mkdir()
     write(tmp_path / "audit", 20, PLAIN)
     return tmp_path / "audit"
-
-
-@contextmanager
-def program(*command: str, port: int) -> Iterator[None]:
-    """A server, from when it listens on its port."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 async def shipped(settings: dict[str, object], directory: Path) -> EntryShipper:
@@ -86,16 +52,13 @@ async def shipped(settings: dict[str, object], directory: Path) -> EntryShipper:
 
 
 async def test_objects_of_entries_are_locked(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    with program(str(TOOLS / "bin" / "moto_server"), "-H", "127.0.0.1", "-p", str(port), port=port):
-        s3 = botocore.session.get_session().create_client(
-            "s3", region_name="us-east-1", endpoint_url=f"http://127.0.0.1:{port}"
-        )
+    with moto() as url:
+        s3 = botocore.session.get_session().create_client("s3", region_name="us-east-1", endpoint_url=url)
         s3.create_bucket(Bucket="records", ObjectLockEnabledForBucket=True)
-        bucket = {"bucket": "records", "prefix": "a/", "endpoint": f"http://127.0.0.1:{port}"}
+        bucket = {"bucket": "records", "prefix": "a/", "endpoint": url}
         retention = {"mode": "compliance", "days": 400}
         shipper = await shipped({"s3": {**bucket, "retention": retention}}, directory)
         assert (shipper.sent, shipper.failed, shipper.warning) == (40, 0, "")

@@ -113,6 +113,15 @@ class NothingFollowed:
         yield Following(lambda _: iter(()), lambda _key, _call: None, lambda _key: None)
 
 
+class NoSkills:
+    """Skills of a project that has none."""
+
+    offered = False
+
+    def list(self, principal: Principal) -> tuple[()]:
+        return ()
+
+
 class NoContext:
     """Prompts and resources of a project that has none."""
 
@@ -122,6 +131,7 @@ class NoContext:
         self.updates = ResourceUpdates()
         self.followed = NothingFollowed()
         self.servers = McpServers()
+        self.skills = NoSkills()
 
     def source_changes(self, principal: Principal) -> tuple[tuple[()], tuple[()]]:
         return (), ()

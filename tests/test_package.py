@@ -61,6 +61,9 @@ BEHIND_EXTRAS = {
         "toolgen.gateway.metrics.opentelemetry",
     ),
     "toolgen.connectors.openapi.proof.unmarshal",
+    "toolgen.connectors.kafka_client",
+    "toolgen.gateway.audit.destinations.kafka",
+    "toolgen.gateway.audit.destinations.otlp",
 }
 # What has to do with databases is behind `sql`, package by package.
 READS_SQL = ("toolgen.connectors.sql.guard", "toolgen.connectors.sql.dialects", "toolgen.connectors.sql.reading")

@@ -132,6 +132,7 @@ def test_a_command_without_its_project_fails_with_1(
     ]
     given = {
         "toolgen keys revoke": ["x"],
+        "toolgen sign-ins revoke": ["x"],
         "toolgen sql check": ["SELECT 1"],
         "toolgen grant": ["--list"],
         "toolgen registry export": ["com.example/tools"],

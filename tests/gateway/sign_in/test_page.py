@@ -29,7 +29,7 @@ async def test_the_example_of_the_page_signs_a_person_in(
     text = PAGE.read_text(encoding="utf-8").replace("https://tools.example.com", url)
     text = text.replace("https://login.example.com/keys", f"{provider.issuer}/jwks")
     text = text.replace("https://login.example.com", provider.issuer)
-    settings, issuers = (
+    settings, issuers, *_ = (
         yaml.safe_load(one) for one in re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     )
     reads = {"id": "staff", "to": ["ops"], "tools": ["shop__*"], "effects": ["read"], "verdict": "allow"}

@@ -22,6 +22,7 @@ DIRECT = {
     "toolgen.cli.remote_gateway": "a client of a gateway, with the key of its user",
     "toolgen.cli.demo.story": "the agent of the demo, on loopback",
     "toolgen.connectors.syslog_client": "syslog over TLS is no HTTP; the policy checks its address",
+    "toolgen.connectors.kafka_client": "Kafka is no HTTP; the policy checks the address of each broker",
     "toolgen.connectors.sql.reading.no_session": "a database; the policy checks its address",
     "toolgen.connectors.sql.execution.metered_connection": "the descriptor of a database connection that exists",
     "toolgen.connectors.sql.dialects": "a database",

@@ -67,6 +67,7 @@ REQUESTS: dict[tuple[str, str], list[tuple[str, Any]]] = {
         ("/v1/tools/phone__copy_text/call", {**COPY, "idempotency_key": "once"}),
     ],
     ("get", "/v1/prompts"): [("/v1/prompts", None)],
+    ("get", "/v1/skills"): [("/v1/skills", None)],
     ("post", "/v1/prompts/{name}"): [("/v1/prompts/none__here", {"arguments": {}})],
     ("get", "/v1/resources"): [("/v1/resources", None)],
     ("get", "/v1/resources/templates"): [("/v1/resources/templates", None)],
@@ -75,6 +76,7 @@ REQUESTS: dict[tuple[str, str], list[tuple[str, Any]]] = {
     ("get", "/v1/answers/{name}/{token}"): [(f"/v1/answers/phone__ring/{TOKEN}", None)],
     ("post", "/v1/files"): [("/v1/files", None)],
     ("get", "/v1/calls/{id}"): [(f"/v1/calls/{CALL}", None)],
+    ("post", "/v1/calls/{id}/answers"): [(f"/v1/calls/{CALL}/answers", {"answers": {"1": {}}})],
     ("post", "/v1/calls/{id}/cancel"): [(f"/v1/calls/{CALL}/cancel", None)],
     ("get", "/v1/calls/{id}/events"): [(f"/v1/calls/{CALL}/events?wait=1", None)],
     ("get", "/v1/approvals"): [("/v1/approvals", None)],
@@ -99,6 +101,7 @@ REQUESTS: dict[tuple[str, str], list[tuple[str, Any]]] = {
     ("get", "/readyz"): [("/readyz", None)],
 }
 STATELESS = {
+    ("get", "/v1/skills"),
     ("get", "/v1/tools"),
     ("get", "/v1/tools/{name}"),
     ("get", "/v1/prompts"),
@@ -133,6 +136,9 @@ MCP: dict[str, dict[str, Any]] = {
     "prompts/get": {"name": "x"},
     "prompts/list": {},
     "server/discover": {},
+    "skills/get": {"uri": "skill://x/SKILL.md"},
+    "skills/list": {},
+    "resources/directory/read": {"uri": "skill://x"},
     "resources/list": {},
     "resources/read": {"uri": f"toolgen://answers/phone__ring/{TOKEN}"},
     "resources/subscribe": {"uri": "x://y"},
@@ -151,7 +157,7 @@ HANDSHAKE_ONLY = {
     *("initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"),
     *("tasks/list", "tasks/result"),
 }
-MODERN_ONLY = {"server/discover", "tasks/update"}
+MODERN_ONLY = {"resources/directory/read", "server/discover", "skills/get", "skills/list", "tasks/update"}
 
 
 def test_every_route_of_the_program_is_in_the_table() -> None:

@@ -41,6 +41,7 @@ DEFAULTS = {  # whatever is not empty: what somebody gets who says nothing
     "AllowanceShape.max_tokens": 1024,
     "AllowanceShape.per_call": 8,
     "ApprovalShape.expires": "1h",
+    "ApprovalShape.max_waiting": 2000,
     "ApprovalShape.quorum": 1,
     "EarlierShape.outcome": "ok",
     "EarlierShape.session": True,

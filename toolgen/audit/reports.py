@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -272,6 +273,7 @@ def ocsf_entry(line: bytes, *, effects: Mapping[str, str], version: str = "") ->
     Entries about something other than a call have the kind of the entry as activity and as operation.
     """
     entry = msgspec.json.decode(line)
+    datetime.fromisoformat(entry["time"])  # an event without a time is none
     kind, about_call = str(entry["event"]), entry.get("event") in {"intent", "outcome"}
     effect = effects.get(str(entry.get("tool", "")), "") if about_call else kind
     event = ocsf_event(entry, effect=effect, version=version)

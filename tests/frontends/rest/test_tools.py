@@ -94,6 +94,7 @@ async def test_a_name_that_no_tool_can_have_calls_nothing(length: int, status: i
 STATUSES = {
     "validation": 400, "forbidden": 403, "sql_refused": 403, "egress_refused": 403, "approval_denied": 403, "cancelled": 403,
     "expired": 403, "unknown_tool": 404, "rate_limited": 429, "turn_limit": 429, "approval_required": 202, "deferred": 202,
+    "input_required": 202,
     "authorization_required": 202, "upstream_error": 502, "outcome_unknown": 502, "response_too_large": 502, "upstream_timeout": 504,
     "handler_error": 500, "internal": 500, "audit_unavailable": 503, "secret_unavailable": 503, "upstream_unavailable": 503, "paused": 503,
     "rejected": 422, "not_found": 404,

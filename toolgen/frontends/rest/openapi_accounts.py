@@ -10,8 +10,8 @@ __all__ = ["account_paths"]
 
 def account_paths() -> Node:
     """Return the operations about accounts that people link."""
-    source = path("source", {"type": "string", "maxLength": 20})
-    name = path("name", {"type": "string", "maxLength": 32})
+    source = path("source", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,20}$"})
+    name = path("name", {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,31}$"})
     return {
         "/v1/accounts": {
             **get(

@@ -40,7 +40,11 @@ def egress_of(directory: Path) -> Egress:
     """Return the section of the policy of a directory; nothing else of the policy is read, because it may be about tools that are not built
     yet. Without a policy, the default. Raises `PolicyError`."""
     files = read_files(directory) if directory.is_dir() else None
-    found = [] if files is None else [one for one in DocumentCache().documents(files) if "egress" in (one.data or {})]
+    found = (
+        []
+        if files is None or not files.contents
+        else [one for one in DocumentCache().documents(files) if "egress" in (one.data or {})]
+    )
     if len(found) > 1:
         raise PolicyError("egress: is defined in two files", where=found[1].where("egress"))
     return (

@@ -17,7 +17,7 @@ from tests.simulation.shrinking import anomalies_of, report, shrunk
 from tests.simulation.world import run
 
 _FIRST = int(os.environ.get("TOOLGEN_SIMULATION_SEED") or 0)
-_SCHEDULES = size("TOOLGEN_SIMULATION", 300, 10_000)
+_SCHEDULES = size("TOOLGEN_SIMULATION", 150, 10_000)
 _IN_ONE_PROCESS = 300
 
 

@@ -112,8 +112,10 @@ class RoutedTransport(httpx.AsyncBaseTransport):
     the URL."""
 
     def __init__(self, via: Via) -> None:
-        context = context_of(via.tls)
-        self._pool = httpcore.AsyncConnectionPool(ssl_context=context, network_backend=_Network(via), max_connections=1)
+        self._network = _Network(via)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=context_of(via.tls), network_backend=self._network, max_connections=1
+        )
 
     @classmethod
     def of(cls, via: Via, url: str) -> RoutedTransport:
@@ -137,6 +139,7 @@ class RoutedTransport(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._pool.aclose()
+        await self._network.close()
 
 
 class _BodyStream(httpx.AsyncByteStream):
@@ -159,6 +162,12 @@ class _Network(httpcore.AsyncNetworkBackend):
     def __init__(self, via: Via) -> None:
         self._via = via
         self._network = httpcore.AnyIOBackend()
+        self._stream: httpcore.AsyncNetworkStream | None = None  # the pool has one connection at a time
+
+    async def close(self) -> None:
+        """Close the connection. The pool does not know one whose TLS handshake was cancelled."""
+        if self._stream is not None:
+            await self._stream.aclose()
 
     async def connect_tcp(
         self,
@@ -170,8 +179,21 @@ class _Network(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         route = await self._route(host, port)
         if isinstance(route, ProxyRoute):
-            return await self._tunnelled(route, port, timeout)
-        addresses = await self._checked(host, port)
+            stream = await self._tunnelled(route, port, timeout)
+        else:
+            stream = await self._direct(await self._checked(host, port), port, timeout, local_address, socket_options)
+        await self.close()
+        self._stream = stream
+        return stream
+
+    async def _direct(
+        self,
+        addresses: Iterable[str],
+        port: int,
+        timeout: float | None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None,
+    ) -> httpcore.AsyncNetworkStream:
         failure: Exception | None = None
         for address in addresses:
             try:

@@ -96,6 +96,17 @@ MARKS = (10_000, 50_000, 100_000)
 IDLE = 3_000
 
 
+@contextlib.contextmanager
+def serving(text: str) -> Iterator[str]:
+    """Run a program that prints its port first, and yield its URL."""
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.terminate()
+
+
 def made_project(root: Path, address: str, state: str = "memory") -> Path:
     """Make the project of all routes and tools here, whose upstream is at this address. Return its folder."""
     limits = [{"id": str(number), "per": ["principal"], "rate": "999999999/s"} for number in range(3)]

@@ -27,7 +27,7 @@ import httpx
 from msgspec import Struct
 
 from bench.bridged import SERVER
-from bench.calls import REST, UPSTREAM, load, made_project, resident_mb, thread_seconds
+from bench.calls import REST, UPSTREAM, load, made_project, resident_mb, serving, thread_seconds
 from bench.index import make_log
 from tests.projects import KEY
 
@@ -204,16 +204,6 @@ DIMENSIONS = {
 
 
 @contextlib.contextmanager
-def _upstream() -> Iterator[str]:
-    with subprocess.Popen([sys.executable, "-c", UPSTREAM], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.terminate()
-
-
-@contextlib.contextmanager
 def _served(dimension: Dimension, count: int, folder: Path, address: str) -> Iterator[Place]:
     project = made_project(folder, address)
     if dimension.prepare is not None:
@@ -262,7 +252,7 @@ def _reload_seconds(place: Place) -> float:
 
 def measure(name: str, dimension: Dimension, rounds: int) -> bool:
     """Print one row. Return True if a call of the large project is within its budget."""
-    with tempfile.TemporaryDirectory() as folder, _upstream() as address, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as folder, serving(UPSTREAM) as address, contextlib.ExitStack() as stack:
         places = [
             stack.enter_context(_served(dimension, count, Path(folder) / str(count), address))
             for count in (dimension.small, dimension.large)

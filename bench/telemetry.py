@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.calls import ROUTES, UPSTREAM, load, made_project, thread_seconds
+from bench.calls import ROUTES, UPSTREAM, load, made_project, serving, thread_seconds
 
 LANES, MOST = 16, 1.10
 _JUDGED = 5
@@ -44,16 +44,6 @@ asyncio.run(main())
 """
 Place = tuple[int, int]
 """Port and process id of a gateway."""
-
-
-@contextlib.contextmanager
-def _program(text: str) -> Iterator[str]:
-    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.terminate()
 
 
 @contextlib.contextmanager
@@ -89,7 +79,7 @@ def main() -> int:
     chosen = parser.parse_args()
     good = []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        upstream, collector = stack.enter_context(_program(UPSTREAM)), stack.enter_context(_program(COLLECTOR))
+        upstream, collector = stack.enter_context(serving(UPSTREAM)), stack.enter_context(serving(COLLECTOR))
         off = stack.enter_context(_served(Path(folder) / "off", upstream, None))
         on = stack.enter_context(_served(Path(folder) / "on", upstream, {"otlp": collector, **chosen.more}))
         for route in chosen.routes:

@@ -36,8 +36,15 @@ from toolgen.gateway.audit.destinations.syslog import syslog_message
 from toolgen.gateway.audit.entry_shipper import EntryShipper, OcsfEncoder
 from toolgen.model.verdict import Allow, Deny, Verdict
 
-SINKS: list[Callable[[Path], Sink]] = [SyslogSink, LinesSink, CollectorSink, BrokerSink, BucketSink]
+SINKS: list[type[Sink]] = [SyslogSink, LinesSink, CollectorSink, BrokerSink, BucketSink]
 SMALL = Rhythm(size=BatchSize(entries=3))
+
+
+def of_sinks(holds: Callable[[type[Sink]], bool]) -> pytest.MarkDecorator:
+    """Run a test with the kinds of destinations for which `holds`."""
+    return pytest.mark.parametrize(
+        "sink", [made for made in SINKS if holds(made)], ids=lambda made: made.kind, indirect=True
+    )
 
 
 def permitted(_: Destination) -> Verdict:
@@ -183,11 +190,10 @@ async def test_a_place_that_the_policy_does_not_open_gets_nothing(sink: Sink, lo
     assert "closed" in shipper.warning
 
 
+@of_sinks(lambda made: made.has_credentials)
 async def test_wrong_credentials_hold_entries_back_and_appear_nowhere(
     sink: Sink, log: AuditLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if "${env:SINK_SECRET}" not in json.dumps(sink.settings()):
-        pytest.skip("the kind has no credentials")
     monkeypatch.setenv("SINK_SECRET", "canary-of-a-secret")
     async with sink.serving():
         with caplog.at_level(logging.DEBUG):
@@ -204,11 +210,10 @@ async def test_wrong_credentials_hold_entries_back_and_appear_nowhere(
     assert sink.received == recorded(trial.directory)
 
 
+@of_sinks(lambda made: made.refuses_content)
 async def test_an_entry_that_is_refused_is_set_aside_and_holds_up_no_other(
     sink: Sink, log: AuditLog, tmp_path: Path
 ) -> None:
-    if not sink.refuses_content:
-        pytest.skip("the kind refuses no content")
     sink.poison = 2
     async with sink.serving():
         trial = Trial(sink, log, tmp_path)
@@ -220,11 +225,10 @@ async def test_an_entry_that_is_refused_is_set_aside_and_holds_up_no_other(
     assert json.loads(aside) == {"stream": "gateway-1", "seq": 2, "entry": recorded(trial.directory)[1]}
 
 
+@of_sinks(lambda made: issubclass(made, HttpSink))
 async def test_a_destination_that_refuses_everything_has_nothing_set_aside(
     sink: Sink, log: AuditLog, tmp_path: Path
 ) -> None:
-    if not isinstance(sink, HttpSink):
-        pytest.skip("the kind is not over HTTP")
     sink.failing = "400"
     async with sink.serving():
         trial = Trial(sink, log, tmp_path)

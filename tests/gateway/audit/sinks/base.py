@@ -25,7 +25,7 @@ class Sink(ABC):
     `poison` is the number of an entry that it never takes."""
 
     kind = ""
-    refuses_content = True
+    has_credentials = refuses_content = True
 
     def __init__(self, folder: Path) -> None:
         self.authority = Authority(folder, "sink-ca")

@@ -15,7 +15,7 @@ HEAD = re.compile(
 
 class SyslogSink(Sink):
     kind = "syslog"
-    refuses_content = False
+    has_credentials = refuses_content = False
 
     def settings(self) -> dict[str, Any]:
         return {"syslog": f"tls://localhost:{self.port}"}

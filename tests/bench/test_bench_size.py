@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from bench.size import Module, families, nested_mains, single_protocols
+from bench.size import ROOT, Module, families, nested_mains, single_protocols
 
 pytestmark = pytest.mark.exhaustive  # a tool of the repository, and no part of what users install
 
@@ -42,6 +42,13 @@ def test_a_protocol_that_one_class_implements_is_found() -> None:
     redis = module("toolgen.planted.redis", "class Redis:\n    def __init__(self):\n        self.read = None")
     assert single_protocols([asked, files]) == ["toolgen.planted.asked.Store"]
     assert single_protocols([asked, files, redis]) == []
+
+
+def test_the_package_has_no_such_protocol_family_or_module() -> None:
+    found = [Module.read(path) for path in sorted((ROOT / "toolgen").rglob("*.py"))]
+    assert single_protocols(found) == []
+    assert families(found) == []
+    assert [one.name for one in found if one.titles()] == []
 
 
 def test_a_module_implements_a_protocol() -> None:

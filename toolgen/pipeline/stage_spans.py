@@ -20,7 +20,7 @@ class StageSpan(Protocol):
 
 
 class StageSpans(Protocol):
-    """Receiver of the spans of stages. A protocol for the same reason as `StageSpan`."""
+    """Receiver of the spans of stages. A protocol, because the gateway implements it, and the pipeline must not import it."""
 
     def of_stage(self, name: str, trace: Trace | None) -> StageSpan:
         """Begin the span of a stage, below the request."""

@@ -42,10 +42,10 @@ _PARTING_S: Final = 5.0
 
 @runtime_checkable
 class WatchedWire(Protocol):
-    """Wire whose server says something unasked: the pipe of a command."""
+    """Wire that gets notifications outside of requests: the pipe of a command."""
 
     def watch(self, listener: NoticeListener) -> Callable[[], None]:
-        """Have a listener told of each notice, until the returned function is called."""
+        """Call a listener for each notification, until the returned function is called."""
 
 
 @runtime_checkable
@@ -60,13 +60,15 @@ class StreamingWire(Protocol):
 
 @runtime_checkable
 class PagedWire(Protocol):
-    """Wire that hears of web pages that are done in the streams of calls and sessions."""
+    """Wire that gets notifications of finished web pages in the streams of calls and sessions.
+
+    A protocol, because the pipe of a command has no sessions, and its notices are those of `WatchedWire`."""
 
     def watch_pages(self, listener: Callable[[Principal, str], None]) -> None:
-        """Have a listener told of each web page of a caller's session that is done, by the server's id for it."""
+        """Call a listener for each finished web page of a caller's session, with the server's id of the page."""
 
     def keep_stream(self, agreed: Agreed, call: Call) -> None:
-        """Listen for some minutes to what the server says in the session of a call without being asked."""
+        """Keep the stream of the session of a call open for some minutes, for notifications."""
 
 
 class _FollowedResource(Struct):

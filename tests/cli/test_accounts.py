@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.commands import Run, runner
 from tests.gateway.accounts.offices import write_project
+from tests.messages import line_names, numbers
 from tests.services.account_provider import SECRET, AccountProvider, account_provider
 from toolgen.config.settings import load
 from toolgen.core.clock import SystemClock
@@ -68,7 +69,7 @@ def test_accounts_are_listed_without_tokens(provider: AccountProvider, toolgen: 
     (own,) = toolgen("accounts", "list", "--as", "ann", "--json").json()
     assert (own["principal"], own["usable"]) == ("ann", True)
     assert set(own) == {"principal", "source", "name", "default", "usable", "scopes", "linked"}
-    assert toolgen("accounts", "list", "--as", "rita").out == "no account is linked\n"
+    assert toolgen("accounts", "list", "--as", "rita", "--json").json() == []
 
 
 def test_an_account_is_unlinked_and_revoked_at_the_system(provider: AccountProvider, toolgen: Run) -> None:
@@ -82,26 +83,28 @@ def test_an_account_is_unlinked_and_revoked_at_the_system(provider: AccountProvi
 
 def test_all_accounts_of_a_principal_or_a_source_are_revoked(provider: AccountProvider, toolgen: Run) -> None:
     assert toolgen("accounts", "revoke").code == 2
-    assert toolgen("accounts", "revoke", "--principal", "bob").out == "removed 1, revoked 1 of them at the systems\n"
-    assert toolgen("accounts", "revoke", "--source", "repos").out == "removed 1, revoked 1 of them at the systems\n"
+    assert numbers(toolgen("accounts", "revoke", "--principal", "bob").out) == [1, 1]
+    assert numbers(toolgen("accounts", "revoke", "--source", "repos").out) == [1, 1]
     assert len(provider.revoked) == 4
-    assert toolgen("accounts", "list").out == "no account is linked\n"
+    assert toolgen("accounts", "list", "--json").json() == []
+    assert "no account" in toolgen("accounts", "list").out
 
 
 def test_accounts_of_principals_that_were_removed_are_revoked(provider: AccountProvider, toolgen: Run) -> None:
-    assert toolgen("accounts", "revoke", "--removed").out == "removed 0, revoked 0 of them at the systems\n"
+    assert numbers(toolgen("accounts", "revoke", "--removed").out) == [0, 0]
     policy = json.loads(Path("policies/policy.yaml").read_text(encoding="utf-8"))
     del policy["principals"]["bob"]
     policy["principals"]["bot"]["acts_for"] = ["ann"]
     Path("policies/policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
-    assert toolgen("accounts", "revoke", "--removed").out == "removed 1, revoked 1 of them at the systems\n"
+    assert numbers(toolgen("accounts", "revoke", "--removed").out) == [1, 1]
     assert provider.revoked == ["canary-refresh-of-bob", "canary-access-of-bob"]
 
 
 def test_a_system_that_is_away_keeps_no_account_linked(provider: AccountProvider, toolgen: Run) -> None:
     provider.more = {"issuer": "https://other.example.com"}
     done = toolgen("accounts", "unlink", "repos", "--as", "ann")
-    assert (done.code, done.out) == (0, "unlinked; the tokens could not be revoked at the system\n")
+    assert (done.code, done.out.partition(";")[0]) == (0, "unlinked")
+    assert "not be revoked" in done.out
     assert [one["principal"] for one in toolgen("accounts", "list", "--json").json()] == ["bob"]
 
 
@@ -109,7 +112,7 @@ def test_keys_are_rotated(provider: AccountProvider, toolgen: Run) -> None:
     key_file = load("toolgen.yaml").audit_dir / "accounts.key"
     before = key_file.read_text(encoding="ascii").split()
     for _ in range(2):
-        assert toolgen("keys", "rotate").out == "2 accounts are encrypted with the new key\n"
+        assert numbers(toolgen("keys", "rotate").out) == [2]
     after = key_file.read_text(encoding="ascii").split()
     assert (len(after), before[0] in after) == (2, False)
     assert len(toolgen("accounts", "list", "--json").json()) == 2
@@ -125,7 +128,7 @@ def test_keys_of_the_environment_are_rotated_by_the_operator(
     old = (load("toolgen.yaml").audit_dir / "accounts.key").read_text(encoding="ascii").strip()
     monkeypatch.setenv("OLD", old)
     monkeypatch.setenv("NEW", "5" * 64)
-    assert toolgen("keys", "rotate").out == "2 accounts are encrypted with the new key\n"
+    assert numbers(toolgen("keys", "rotate").out) == [2]
     monkeypatch.setenv("OLD", "6" * 64)
     assert len(toolgen("accounts", "list", "--json").json()) == 2
     monkeypatch.delenv("NEW")
@@ -154,4 +157,4 @@ def test_a_key_of_no_service_is_refused(provider: AccountProvider, toolgen: Run,
     settings = json.loads(Path("toolgen.yaml").read_text(encoding="utf-8"))
     Path("toolgen.yaml").write_text(json.dumps({**settings, "accounts": {"kms": written}}), encoding="utf-8")
     refused = toolgen("accounts", "list")
-    assert (refused.code, "kms: is not a key of AWS KMS or Vault" in refused.err) == (1, True)
+    assert (refused.code, line_names(refused.err, "kms: ", "AWS KMS", "Vault")) == (1, True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.messages import line_names
 from tests.projects import POLICY, make_project
 from toolgen.cli.main import cli
 
@@ -33,7 +34,8 @@ def call(sql: str = "SELECT 1") -> None:
 
 
 def test_keys_are_made_listed_and_replaced(project: Path) -> None:
-    assert "there is no key" in run("audit", "keys", "list")[1]
+    assert "no key" in run("audit", "keys", "list")[1]
+    assert json.loads(run("audit", "keys", "list", "--json")[1]) == []
     first = json.loads(run("audit", "keys", "new", "--json")[1])
     assert Path(first["private"]).stat().st_mode & 0o777 == 0o600
     second = json.loads(run("audit", "keys", "new", "--json")[1])
@@ -52,7 +54,7 @@ def test_a_tail_that_was_cut_off_is_told(project: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
     code, text = run("audit", "verify")
     assert code == 1
-    assert "gateway-1.jsonl: entry 2: truncated: the stream gateway-1 ends here, but had 4 entries" in text
+    assert line_names(text, "gateway-1.jsonl: entry 2: truncated: ", "had 4 entries")
 
 
 def test_checkpoints_that_were_kept_and_keys_that_were_given_count(project: Path, tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_an_entry_is_proven_to_somebody_who_has_nothing_but_the_key(
     code, text = run("audit", "verify", "proof.json", "--key", "them.pub")
     assert code == 0
     # the earliest checkpoint proves it: on a busy machine one may be due between the intent and the outcome
-    assert re.search(r"proven: entry 1 is one of the [12] entries of gateway-1", text)
+    assert re.search(r"proven: entry 1 .* [12] entries .*gateway-1", text)
     proof = json.loads(Path("proof.json").read_text(encoding="utf-8"))
     proof["entry"]["principal"] = "eve"
     Path("proof.json").write_text(json.dumps(proof), encoding="utf-8")
@@ -98,7 +100,9 @@ def test_a_value_is_looked_up_without_naming_it_on_the_command_line(project: Pat
     found = json.loads(run("audit", "find", "--json", text="SELECT 1\n")[1])
     assert [entry["seq"] for entry in found] == [1]
     assert json.loads(run("audit", "find", "--json", "--value", "SELECT 2")[1])[0]["seq"] == 3
-    assert run("audit", "find", text="SELECT 3") == (1, "no entry contains it\n")
+    assert run("audit", "find", "--json", text="SELECT 3")[0] == 1
+    code, text = run("audit", "find", text="SELECT 3")
+    assert (code, "no entry" in text) == (1, True)
 
 
 def test_what_stands_in_a_log_is_not_sent_to_the_terminal_raw(project: Path) -> None:

@@ -20,6 +20,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from tests.messages import numbers
 from tests.projects import make_project
 from toolgen.audit.log import AuditLog
 from toolgen.cli.main import cli
@@ -193,7 +194,8 @@ def test_a_narrow_list_has_arguments_behind_the_tool(project: Path, monkeypatch:
 
 
 def test_a_list_without_calls_says_so(project: Path) -> None:
-    assert run("audit", "list", "--principal", "nobody") == (0, "no recorded call matches\n")
+    code, text = run("audit", "list", "--principal", "nobody")
+    assert (code, len(text.splitlines()), "no recorded call" in text) == (0, 1, True)
     assert json.loads(run("audit", "list", "--principal", "nobody", "--json")[1]) == []
 
 
@@ -385,13 +387,14 @@ def test_a_changed_log_is_listed_up_to_there_and_told(project: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:4], lines[4].replace(b"bot", b"eve"), *lines[5:]]))
     code, text = run("audit", "list")
-    assert (code, "the content after entry 4 is not what was written" in text) == (1, True)
+    assert (code, "after entry 4" in text) == (1, True)
     code, text = run("audit", "index", "--check")
-    assert (code, "entry 5 is not in the index" in text) == (1, True)
+    assert (code, "entry 5" in text) == (1, True)
 
 
 def test_the_index_is_checked_and_made_anew(project: Path) -> None:
-    assert run("audit", "index") == (0, "9 new entries; 9 entries of 5 calls are indexed\n")
+    code, text = run("audit", "index")
+    assert (code, numbers(text)) == (0, [9, 9, 5])
     assert run("audit", "index", "--check")[0] == 0
     path = project / "var" / "state" / "audit-index.db"
     path.write_bytes(b"nonsense " * 1000)

@@ -17,6 +17,7 @@ import pytest
 from tests import patient
 from tests.cli.commands import Run
 from tests.gateway.governed import project, upstream
+from tests.messages import line_names
 from tests.served_workers import Served, serving, until
 from toolgen.audit.backup import copy_log
 from toolgen.audit.reader import entries
@@ -125,7 +126,7 @@ def test_a_backup_during_calls_is_restored_verified_and_served(tmp_path: Path, t
         var.rename(old)
         restored = toolgen("restore", str(tmp_path / "b3"), *where)
         assert restored.code == 0, restored.err
-        assert "put this key there before the gateway starts: " in restored.err
+        assert line_names(restored.err, "put this key", ".key")
         assert toolgen("audit", "verify", *where).code == 0
         assert list((var / "audit").glob("*.checkpoints"))
         assert list((var / "audit").glob("*.0*.jsonl"))
@@ -192,13 +193,13 @@ def test_a_call_that_was_carried_out_after_the_backup_never_waits_again(
             backup = tmp_path / "later"
         restored = toolgen("restore", str(backup), *where)
         assert restored.code == 0, restored.err
-        assert "1 calls that waited in the backup are over" in restored.out
+        assert "1 calls that waited" in restored.out
         for key in (tmp_path / "old").glob("audit/*.key"):
             shutil.copy2(key, var / "audit")
         with serving(path) as served:
             over = told(served.url, carried_out)
             assert over["error"]["code"] == "outcome_unknown"
-            assert "was executed after the backup" in over["error"]["message"]
+            assert "after the backup" in over["error"]["message"]
             assert approve(served.url, carried_out) != 200
             assert waits(served.url, waiting)
             assert approve(served.url, waiting) == 200
@@ -290,4 +291,4 @@ def test_there_is_nothing_to_back_up_without_a_record(tmp_path: Path, toolgen: R
     path = project(tmp_path / "p", "http://127.0.0.1:9", POLICY)
     ended = toolgen("backup", str(tmp_path / "b"), "--config", str(path))
     assert ended.code == 1
-    assert "there is no audit log to read" in ended.err
+    assert "no audit log" in ended.err

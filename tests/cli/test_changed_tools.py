@@ -11,6 +11,7 @@ import pytest
 from tests.cli.commands import Run, runner
 from tests.connectors.functions.projects import written
 from tests.gateway.catalog.test_runtime_tools import MODULE, OPEN, pay
+from tests.messages import line_names
 from tests.redis_server import RedisServer
 from toolgen.audit.reader import entries
 from toolgen.frontends.python.gateway import Gateway
@@ -66,7 +67,7 @@ async def test_tools_are_listed_as_a_gateway_has_them(
         assert unknown.code == (1 if who else 0)
         if not who:
             assert {one["name"] for one in unknown.json()} == {"own__slow", "own__version"}
-            assert unknown.err.startswith("changes at run time are not shown: ")
+            assert "not shown" in unknown.err
 
 
 async def test_what_cannot_be_in_force_is_said(tmp_path: Path, run: Run) -> None:
@@ -78,7 +79,7 @@ async def test_what_cannot_be_in_force_is_said(tmp_path: Path, run: Run) -> None
     module.write_text(MODULE.replace("return count\n", "return 2 * count\n"), encoding="utf-8")
     listed = run("tools", "--json", "--config", str(path))
     assert [one["name"] for one in listed.json()] == ["own__slow"]
-    assert f"warning: added__spare is not there: {module.stem}.spare is not the function that was added" in listed.err
+    assert line_names(listed.err, "warning: added__spare ", f"{module.stem}.spare is not")
 
 
 @pytest.mark.parametrize("who", [(), ("--as", "bot")], ids=["everything", "as-bot"])
@@ -88,5 +89,5 @@ async def test_a_file_that_no_gateway_wrote_is_told(tmp_path: Path, run: Run, wh
     await changed(path)
     (tmp_path / "var" / "state" / "tools.json").write_text('{"added": [{"name": 1}]}', encoding="utf-8")
     listed = run("tools", "--json", "--config", str(path), *who)
-    assert "it was not written by a gateway" in listed.err
+    assert line_names(listed.err, "tools.json", "not written")
     assert listed.code == (1 if who else 0)

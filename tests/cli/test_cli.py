@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Run
+from tests.messages import line_names
 from tests.projects import POLICY, make_project
 from toolgen.cli import main
 
@@ -46,7 +47,7 @@ def test_check_fails_on_drift_and_writes_nothing(project: Path, toolgen: Run) ->
     spec.write_text(spec.read_text(encoding="utf-8").replace("Get a pet", "Fetch a pet"), encoding="utf-8")
     checked = toolgen("build", "--check")
     assert checked.code == 1
-    assert "generated/ differs from a build of these descriptions" in checked.err
+    assert "generated/ differs" in checked.err
     assert (project / "generated" / "manifest.json").read_bytes() == before
 
 
@@ -54,13 +55,13 @@ def test_check_compares_with_the_lock_where_a_clone_has_no_generated_folder(proj
     toolgen("build")
     shutil.rmtree(project / "generated")
     checked = toolgen("build", "--check")
-    assert (checked.code, checked.err) == (0, "generated/ does not exist: the tools are compared with toolgen.lock\n")
+    assert (checked.code, line_names(checked.err, "generated/", "compared with toolgen.lock")) == (0, True)
     assert not (project / "generated").exists()
     spec = project / "specs" / "pets.json"
     spec.write_text(spec.read_text(encoding="utf-8").replace("Get a pet", "Fetch a pet"), encoding="utf-8")
     checked = toolgen("build", "--check")
     assert checked.code == 1
-    assert checked.err.endswith("toolgen: toolgen.lock differs from a build of these descriptions\n")
+    assert checked.err.splitlines()[-1].startswith("toolgen: toolgen.lock differs")
     (project / "toolgen.lock").unlink()
     assert toolgen("build", "--check").code == 1
 
@@ -126,7 +127,7 @@ def test_acting_for_somebody_needs_the_policys_word_and_both_rights(project: Pat
     listed = toolgen("audit", "list", "--json").json()
     assert [(row["principal"], row["on_behalf_of"]) for row in listed] == [("bot", "ann"), ("bot", "ann")]
     stranger = toolgen("call", "pets__get_pet", "petId=5", "--as", "ann", "--on-behalf-of", "bot")
-    assert (stranger.code, stranger.err) == (1, "toolgen: the policy does not let ann act for 'bot'\n")
+    assert (stranger.code, line_names(stranger.err, "policy", "ann", "'bot'")) == (1, True)
 
 
 def test_the_audit_lists_shows_and_verifies_what_was_called(project: Path, toolgen: Run) -> None:
@@ -138,8 +139,8 @@ def test_the_audit_lists_shows_and_verifies_what_was_called(project: Path, toolg
     shown = toolgen("audit", "show", "1", "--json").json()
     assert (shown["event"], shown["arguments"]) == ("intent", {"sql": "SELECT 1"})
     no_key, no_checkpoint, verdict = toolgen("audit", "verify").out.splitlines()
-    assert no_key.startswith("not checked: no public key was given or found")
-    assert no_checkpoint == "not checked: gateway-1 has no trusted checkpoint: truncation would go undetected"
+    assert line_names(no_key, "not checked: ", "public key")
+    assert line_names(no_checkpoint, "not checked: gateway-1 ", "no trusted checkpoint")
     assert verdict == "4 entries in 1 stream(s): intact"
     log = project / "var" / "audit" / "gateway-1.jsonl"
     log.write_bytes(log.read_bytes().replace(b"SELECT 1", b"SELECT 2", 1))
@@ -153,7 +154,9 @@ def test_policy_check_runs_the_tests_of_the_files(project: Path, toolgen: Run) -
     (project / "policies" / "more.yaml").write_text(json.dumps({"tests": tests}), encoding="utf-8")
     failed = toolgen("policy", "check")
     assert failed.code == 1
-    assert "policies/more.yaml:1: bot calling pets__delete_pet: deny by default, not allow" in failed.out
+    assert line_names(
+        failed.out, "policies/more.yaml:1: ", "bot calling pets__delete_pet", "deny by default", "not allow"
+    )
     (project / "policies" / "more.yaml").unlink()
     assert toolgen("policy", "check", "--json").json()["ok"] is True
 
@@ -163,10 +166,7 @@ def test_policy_check_advises_and_does_not_fail(project: Path, toolgen: Run) -> 
     (project / "policies" / "more.yaml").write_text(json.dumps({"rules": [rule]}), encoding="utf-8")
     checked = toolgen("policy", "check")
     assert checked.code == 0
-    assert (
-        "advice: policies/more.yaml:1: rule x never applies: its condition is always false; remove the rule"
-        in checked.err
-    )
+    assert line_names(checked.err, "advice: policies/more.yaml:1: rule x ", "always false")
     (advice,) = toolgen("policy", "check", "--json").json()["advice"]
     assert (advice["code"], advice["where"]) == ("never_speaks", "policies/more.yaml:1")
 

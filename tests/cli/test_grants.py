@@ -11,6 +11,7 @@ from tests import patient
 from tests.cli.commands import Run
 from tests.cli.test_approvals import Upstream, ask, headers, outcome, project, serving_here, upstream
 from tests.gateway.test_approvals import key
+from tests.messages import line_names
 
 __all__ = ["project", "upstream"]
 
@@ -48,7 +49,7 @@ def test_a_grant_is_given_listed_and_revoked_on_the_machine(upstream: Upstream, 
         assert "  petId = 5" in shown
         assert toolgen("grants", "list", "--as", "bot").out == "no grants\n"
         foreign = toolgen("grants", "revoke", grant["id"], "--as", "clerk")
-        assert (foreign.code, foreign.err) == (1, "toolgen: this principal may not end this grant\n")
+        assert (foreign.code, foreign.out, "may not end" in foreign.err) == (1, "", True)
         assert status(url) == "ok"
         done = toolgen("grants", "revoke", grant["id"], "--as", "lead")
         assert (done.code, done.out) == (0, "revoked\n"), done.err
@@ -64,7 +65,7 @@ def test_a_grant_is_given_listed_and_revoked_with_a_key_from_elsewhere(
     with serving_here() as url:
         call_id = ask(url)
         given = toolgen("approvals", "approve", call_id, "--url", url, "--calls", "5")
-        assert "later calls are approved too" in given.out, given.err
+        assert "later calls" in given.out, given.err
         assert outcome(url, call_id)["status"] == "ok"
         (grant,) = toolgen("grants", "list", "--url", url, "--json").json()
         assert (grant["calls"], grant["approvers"]) == (5, ["ops"])
@@ -129,9 +130,7 @@ def test_a_role_is_given_listed_and_taken_back(toolgen: Run) -> None:
 def test_two_people_break_the_glass_one_of_them_from_elsewhere(toolgen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving_here() as url:
         asked = toolgen("grant", "root", *GIVE[:3], "30m", *GIVE[4:])
-        assert asked.out.startswith("requested; another person approves it with `toolgen grants approve role_"), (
-            asked.err
-        )
+        assert line_names(asked.out, "requested; another person", "`toolgen grants approve role_"), asked.err
         (shown,) = toolgen("grants", "list", "--json").json()
         assert shown["status"] == "pending"
         monkeypatch.setenv("TOOLGEN_KEY", key("ops"))

@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.cli.commands import Run, runner
+from tests.messages import line_names
 from tests.projects import make_project
 from toolgen.cli.clients import CLIENTS
 from toolgen.cli.json_text import loads, put, removed
@@ -166,11 +167,11 @@ def test_a_file_without_servers_gets_its_first(toolgen: Run, project: Path, befo
 def test_what_cannot_be_edited_is_printed_to_be_pasted(toolgen: Run, project: Path) -> None:
     (project / ".mcp.json").write_text('{"mcpServers": {', encoding="utf-8")
     done = toolgen("install", "claude-code", "--as", "bot")
-    assert (done.code, "paste the output of --print" in done.err) == (1, True)
+    assert (done.code, line_names(done.err, ".mcp.json", "--print")) == (1, True)
     done = toolgen("install", "claude-code", "--as", "bot", "--print")
     assert done.code == 0
     assert set(json.loads(done.out)["mcpServers"]) == {"toolgen"}
-    assert ".mcp.json: cannot be edited here; put this into the file" in done.err
+    assert line_names(done.err, ".mcp.json: ", "cannot be edited")
 
 
 @given(data=st.data())

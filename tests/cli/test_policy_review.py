@@ -13,6 +13,7 @@ import yaml
 from tests.cli.commands import runner
 from tests.gateway.governed import PRINCIPALS, project, upstream, write_policy
 from tests.gateway.issuer import ISSUER, jwk
+from tests.messages import line_names
 from tests.projects import POLICY, make_project
 from toolgen.audit.reader import entries
 from toolgen.frontends.python.gateway import Gateway
@@ -64,7 +65,8 @@ async def test_replay_lists_what_would_differ_and_suggest_what_would_allow(
         (["orders__delete_order"], "ask", only(id={"enum": ["a"]})),
         (["orders__send_mail"], "allow", only(to={"enum": ["x", "y"]})),
     ]
-    assert "# would have allowed 2 refused call(s), and beyond them:\n# - bare, who have the role bot" in suggested.out
+    assert line_names(suggested.out, "# ", "2 refused call(s)")
+    assert line_names(suggested.out, "# - bare, ", "role bot")
     late = {
         "id": "late",
         "to": ["bot"],
@@ -140,7 +142,7 @@ async def test_calls_that_the_rules_were_not_asked_about_do_not_differ(
     run = runner(capfdbinary)
     same = run("policy", "replay", "--json", "--config", path)
     assert (same.code, same.json()["calls"], same.json()["unasked"], same.json()["differ"]) == (0, 5, 3, [])
-    assert "of 3 the rules were not evaluated" in run("policy", "replay", "--config", path).out
+    assert line_names(run("policy", "replay", "--config", path).out, "of 3 ", "not evaluated")
 
 
 async def test_replay_asks_the_guards_of_statements_and_places_too(
@@ -181,7 +183,7 @@ async def test_what_the_record_hides_is_undecidable(tmp_path: Path, capfdbinary:
     found = runner(capfdbinary)("policy", "replay", "--json", "--config", path).json()
     assert found["differ"] == []
     assert [item["tool"] for item in found["undecidable"]] == ["orders__send_mail"] * 2
-    assert "/to is recorded only as a keyed digest" in found["undecidable"][0]["why"]
+    assert line_names(found["undecidable"][0]["why"], "/to ", "digest")
 
 
 def test_explain_says_of_every_rule_why(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -204,14 +206,16 @@ def test_explain_says_of_every_rule_why(tmp_path: Path, capfdbinary: pytest.Capt
     found = shown.json()
     assert (found["verdict"], found["rule"], found["bound"]) == ("deny", "noted", ["tenant_id"])
     why = {item["rule"]: (item["speaks"], item["why"].partition(":")[0]) for item in found["rules"]}
+    applies = why["bound"][1]
+    assert applies not in {"arguments", "tool", "when", "effect", "role"}
     assert why == {
-        "bound": (True, "it applies to this call"),
+        "bound": (True, applies),
         "large": (False, "arguments"),
         "mail": (False, "tool"),
         "noted": (True, "when"),
         "poor": (False, "when"),
         "reads": (False, "effect"),
-        "tried": (True, "it applies to this call"),
+        "tried": (True, applies),
         "users": (False, "role"),
     }
     text = run("policy", "explain", "orders__create_order", "amount_cents=5", "--as", "bot", "--config", path).out
@@ -242,7 +246,7 @@ def test_users_of_an_issuer_are_named_with_their_claims(
     path = str(project(tmp_path / "p", "http://127.0.0.1:9", policy))
     checked = run("policy", "check", "--config", path)
     assert checked.code == 1
-    assert "staff:ann calling orders__send_mail: deny by default, not allow" in checked.out
+    assert line_names(checked.out, "staff:ann calling orders__send_mail: deny by default", "not allow")
     assert "1 tests passed, 1 failed" in checked.out
     lead = ("--as", "staff:ann", "--claims", '{"groups": "leads", "email": "ann@example.com"}')
     plain = ("--as", "staff:ann")
@@ -354,7 +358,8 @@ async def test_calls_of_users_are_decided_again_with_what_they_were_then(
     ]
     gone = {"staff": {**STAFF, "grants": {"groups": {"leads": ["chief"]}}}}
     fraud = {**FRAUD, "to": ["chief"]}
-    assert replayed(issuers=gone, rules=[fraud, OURS, READS])[1] == {"no user of staff has the role 'lead' any more"}
+    (why,) = replayed(issuers=gone, rules=[fraud, OURS, READS])[1]
+    assert line_names(why, "staff", "'lead'")
 
 
 async def test_what_the_record_says_of_users_it_says_once_and_nothing_that_is_sensitive(
@@ -373,9 +378,8 @@ async def test_what_the_record_says_of_users_it_says_once_and_nothing_that_is_se
     assert all(entry["arguments"]["attributes"]["tenant"].startswith("hmac-sha256:") for entry in told)
     assert "acme" not in json.dumps(written)
     found = run("policy", "replay", "--json", "--config", path).json()
-    assert {item["why"] for item in found["undecidable"]} == {
-        "/attributes/tenant is recorded only as a keyed digest, and a rule may need it"
-    }
+    (why,) = {item["why"] for item in found["undecidable"]}
+    assert line_names(why, "/attributes/tenant ", "digest")
     assert run("audit", "verify", "--config", path).code == 0
 
 

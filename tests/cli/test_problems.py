@@ -6,16 +6,16 @@ from toolgen.cli.problems import problem_lines
 from toolgen.model.manifest import Problem
 
 
-def problem(origin: str, message: str = "sent without credentials", *, level: str = "warning") -> Problem:
+def problem(origin: str, message: str = "no credentials", *, level: str = "warning") -> Problem:
     return Problem(level=level, source="pets", origin=origin, code="c", message=message)  # type: ignore[arg-type]
 
 
 def test_equal_problems_are_one_line_and_the_worst_come_first() -> None:
     many = [problem(f"#/paths/~1{number}/get") for number in range(555)]
-    lines = problem_lines([*many, problem("#/a", "no such type", level="error"), problem("#/b", "no server")], "in all")
+    lines = problem_lines([*many, problem("#/a", "no type", level="error"), problem("#/b", "no server")], "in all")
     assert lines == [
-        "error: pets #/a: no such type [c]",
-        "warning: pets #/paths/~10/get, #/paths/~11/get, #/paths/~12/get and 552 more: sent without credentials [c]",
+        "error: pets #/a: no type [c]",
+        "warning: pets #/paths/~10/get, #/paths/~11/get, #/paths/~12/get and 552 more: no credentials [c]",
         "warning: pets #/b: no server [c]",
     ]
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.commands import Run
 from tests.cli.remote import Descriptions, configure
+from tests.messages import line_names
 from tests.projects import PETS
 from tests.services.local import running
 from toolgen.connectors.pins import COPIES, LOCK
@@ -82,7 +83,7 @@ def test_a_change_is_refused_with_what_it_does_until_it_is_accepted(
     served.answers["/types/more/id.json"] = b'{"Id": {"type": "integer", "maximum": 5}}'
     refused = toolgen("build")
     assert refused.code == 1
-    assert f"{served.url}/types/more/id.json differs from its pin in {LOCK}" in refused.err
+    assert line_names(refused.err, f"{served.url}/types/more/id.json differs", LOCK)
     assert "breaking    pets__get_pet: argument `petId`" in refused.err
     assert "--update-pins" in refused.err
     assert argument() == before
@@ -113,7 +114,7 @@ def test_offline_everything_is_built_from_the_copies(project: Path, served: Desc
     Path("generated/manifest.json").unlink()
     offline = toolgen("build")
     assert offline.code == 0
-    assert offline.err.count("answers 500, not 200; using the pinned copy") == 2
+    assert [line_names(line, "500", "pinned copy") for line in offline.err.splitlines()].count(True) == 2
     assert "maximum" in json.dumps(argument())
     asked = len(served.asked)
     assert toolgen("build", "--check").code == 0
@@ -126,8 +127,8 @@ def test_what_cannot_be_had_costs_its_operation_and_is_asked_for_again(
     kept = served.answers.pop("/types/more/id.json")
     first = toolgen("build")
     assert first.code == 0
-    assert "everything that refers to it is left out" in first.err
-    assert "is remote and not pinned" in first.out
+    assert "left out" in first.err
+    assert "not pinned" in first.out
     assert sorted(pinned()) == [f"{served.url}/types/pet.json"]
     served.answers["/types/more/id.json"] = kept
     assert toolgen("build").code == 0
@@ -143,7 +144,7 @@ def test_a_copy_that_was_edited_is_not_built_from(project: Path, served: Descrip
     for command in (["build"], ["build", "--check"]):
         refused = toolgen(*command)
         assert refused.code == 1
-        assert "differs from the pinned content" in refused.err
+        assert line_names(refused.err, Path(entry["copy"]).name, "differs", "pinned")
     (project / entry["copy"]).unlink()
     assert "cannot be read" in toolgen("build", "--check").err
     assert toolgen("build").code == 0
@@ -217,7 +218,7 @@ def test_a_redirect_stays_below_the_list_and_is_where_references_start(
     served.redirects["/types/pet.json"] = "/secret/id.json"
     asked = served.asked.count("/secret/id.json")
     refused = toolgen("build")
-    assert "redirects to where `refs:` of its source does not lead; using the pinned copy" in refused.err
+    assert line_names(refused.err, "redirects", "`refs:`", "pinned copy")
     assert served.asked.count("/secret/id.json") == asked == 0
 
 
@@ -272,4 +273,4 @@ def test_a_list_that_is_none_is_refused_with_its_line(
 
 def test_only_openapi_has_such_a_list(project: Path, toolgen: Run) -> None:
     configure(project, shop={"sql": "sqlite:///shop.db", "refs": ["https://schemas.example.com/"]})
-    assert "refs: belongs to openapi sources" in toolgen("build").err
+    assert line_names(toolgen("build").err, "refs: ", "openapi sources")

@@ -258,7 +258,7 @@ async def test_a_page_that_a_server_requires_first_is_shown_to_the_caller(
         refused = [await one.call_tool("far__export", {}) for one in (made, other)]
     shown, untold = [one.content[0].text for one in refused]  # type: ignore[union-attr]
     assert [one.is_error for one in refused] == [True, True]
-    assert "make the call again once the person has done that" in shown
+    assert "make the call again" in shown
     assert "pay.example.com" not in untold
     assert [one.url for one in person.asked] == ["https://pay.example.com/order/7"]
 

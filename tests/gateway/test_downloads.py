@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import hashlib
 import json
@@ -293,7 +294,7 @@ async def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatc
         envelope = await gateway.call("archive__get_long", {}, principal="bot")
         assert envelope.error is not None
         assert envelope.error.code == "upstream_unavailable"
-        assert "No space left on device" in envelope.error.message
+        assert os.strerror(errno.ENOSPC) in envelope.error.message
         assert str(tmp_path) not in envelope.error.message
         assert kept(tmp_path) == []
         monkeypatch.undo()

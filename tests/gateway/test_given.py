@@ -68,10 +68,7 @@ def test_what_is_too_much_to_look_at_is_left_to_the_record() -> None:
     for _ in range(100_000):
         value = [value]
     assert no_json({"x": value}) is None
-    assert (
-        no_json({"x": value, HALF: 1})
-        == "/a\\ud800b: the name contains half a surrogate pair, which is not a character"
-    )
+    assert (no_json({"x": value, HALF: 1}) or "").startswith("/a\\ud800b: ")
 
 
 @pytest.mark.parametrize("value", [1, 2**70, 1.5, "ü😀", None, True, [1, (2,)], {"a": {}}])

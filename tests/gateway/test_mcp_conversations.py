@@ -218,7 +218,7 @@ async def test_what_is_no_answer_leaves_the_call_to_the_approvers(
         async with talking(url, mode, answer) as client:
             result = await client.call_tool("own__drop", {"table": "t"})
         assert result.is_error
-        assert text(result).startswith("approval_required: a person with the role lead has to approve")
+        assert re.match(r"approval_required: .* role lead ", text(result))
         (call_id,) = set(re.findall(r"call_[0-9a-f]{24}", text(result)))
         assert (len(asked), sent(gateway)) == (1, [])
         approvals, lead = gateway.approvals, gateway.principal("lead")

@@ -31,7 +31,7 @@ async def order(ctx: toolgen.ToolContext) -> str:
     begun.append(1)
     sizes = []
     for cup in ("first", "second"):
-        answer = await ctx.elicit(f"Which size has the {cup} cup?", _SIZE)
+        answer = await ctx.elicit(f"Size of {cup} cup?", _SIZE)
         if answer.action != "accept":
             return answer.action
         sizes.append(answer.content["size"])
@@ -107,7 +107,7 @@ async def test_a_call_asks_its_caller_twice_and_goes_on_where_it_stood(tmp_path:
         ((key, question),) = asked["data"]["questions"].items()
         assert (question["method"], question["params"]["message"]) == (
             "elicitation/create",
-            "Which size has the first cup?",
+            "Size of first cup?",
         )
         call_id = asked["call_id"]
         assert await bot.state(call_id) == (202, asked)
@@ -129,7 +129,7 @@ async def test_a_call_asks_its_caller_twice_and_goes_on_where_it_stood(tmp_path:
         status, again = await bot.answer(call_id, {key: LARGE})
         assert (status, again["error"]["code"]) == (202, "input_required")
         ((second, question),) = again["data"]["questions"].items()
-        assert question["params"]["message"] == "Which size has the second cup?"
+        assert question["params"]["message"] == "Size of second cup?"
         # An answer is taken once.
         status, refusal = await bot.answer(call_id, {key: SMALL})
         assert (status, refusal["error"]["code"]) == (409, "conflict")

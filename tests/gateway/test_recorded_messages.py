@@ -112,9 +112,9 @@ async def test_a_denial_has_its_message_and_is_found_by_it(tmp_path: Path) -> No
                 rows = index.calls(RecordFilter(words=words)).rows
                 assert [row["call_id"] for row in rows] == found, words
             (denied,) = index.calls(RecordFilter(words="a person denied")).rows
-            assert denied["message"] == "a person denied this call"
+            assert denied["call_id"] == calls[0]
             assert index.check() == []
     first, second, third = recorded(gateway)
     assert "message" not in first
-    assert second["message"] == "a person denied this call"
+    assert "a person denied" in second["message"]
     assert third["message"]

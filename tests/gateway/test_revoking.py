@@ -18,6 +18,7 @@ from tests.cli.commands import Run
 from tests.exhaustive import spread
 from tests.gateway.issuer import AUDIENCE, ISSUER, provider, token
 from tests.gateway.test_identity_keys import project
+from tests.messages import line_names
 from tests.projects import KEY, POLICY
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.model.call import Principal
@@ -190,7 +191,7 @@ async def test_whoever_was_revoked_whole_gets_in_again_by_what_is_newer(project:
 def test_revocations_alone_are_no_policy(project: Path, toolgen: Run) -> None:
     (project / "policies" / "policy.yaml").unlink()
     toolgen("keys", "revoke", "--all", "bot")
-    assert "defines no rules and no principals" in toolgen("policy", "check").err
+    assert line_names(toolgen("policy", "check").err, "no rules", "no principals")
 
 
 _PIECES = (

@@ -144,7 +144,7 @@ async def test_a_gateway_whose_key_opens_nothing_of_what_is_shared_is_not_ready(
             async with Gateway.load(two) as second:
                 while not second.operations.ready():  # noqa: ASYNC110 - another task looks
                     await asyncio.sleep(0.01)
-                assert any("sealed with another key" in reason for reason in second.operations.ready())
+                assert any("another key" in reason for reason in second.operations.ready())
                 assert first.operations.ready() == ()
 
 
@@ -215,7 +215,7 @@ async def test_a_pause_of_the_command_line_holds_on_every_machine_and_is_ended_f
         server.stop()
         alone = await asyncio.to_thread(toolgen, "pause", "--source", "orders", "--config", one)
         assert alone.code == 1
-        assert "paused on this machine only" in alone.err
+        assert "this machine only" in alone.err
         assert [item.source for item in first.pausing.local.read()] == ["orders"]
         server.start()
         await both_say(second, second, "ok")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.messages import line_names
 from tests.projects import POLICY, audit_entries, make_project
 from tests.redis_server import RedisServer
 from toolgen.config.settings import load
@@ -48,9 +49,7 @@ async def test_two_gateways_share_one_limit_and_say_when_it_cannot_be_counted(
             assert refused.error is not None
             assert (refused.error.code, refused.error.rule) == ("upstream_unavailable", "few")
             assert refused.error.retry_after_s is not None
-            assert (
-                "the counter of limits (Redis, or the supervisor process) cannot be reached" in first.operations.ready()
-            )
+            assert any(line_names(reason, "limits", "Redis", "reached") for reason in first.operations.ready())
             while not (noted := [entry for entry in audit_entries(first) if entry["event"] == "state"]):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             assert {"event": "state", "status": "error"}.items() <= noted[0].items()
@@ -77,7 +76,7 @@ async def test_a_gateway_starts_without_its_redis(tmp_path: Path) -> None:
 def test_a_password_written_out_is_a_warning_and_never_repeated(tmp_path: Path) -> None:
     path = project(tmp_path, "redis://:pa:ss@word-123@127.0.0.1", [])
     settings = load(path)
-    assert any("a secret is written out" in warning for warning in settings.warnings)
+    assert any("secret" in warning for warning in settings.warnings)
     for text in (repr(settings), *settings.warnings):
         assert "word-123" not in text
     path.write_text(path.read_text(encoding="utf-8").replace("127.0.0.1", "127.0.0.1:99999"), encoding="utf-8")

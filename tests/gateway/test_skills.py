@@ -245,7 +245,7 @@ async def test_a_file_that_changed_since_the_build_is_not_passed_on(change: str,
                 place.unlink()
         found: Any = await gateway.context.read(f"{ROOT}/refunds/templates/mail.md", bot)
         changed = change in {"longer", "same size"}
-        assert ("changed since the build" if changed else "cannot be read now") in found.message
+        assert ("changed since" if changed else "cannot be read") in found.message
         assert "money" not in str(found)
 
 
@@ -275,7 +275,7 @@ def test_a_skill_that_is_wrong_is_a_problem_and_costs_no_other(case: str, projec
     code, text = problems(manifest)[path]
     assert code == "bad_skill"
     assert message in text
-    assert text.endswith("the skill is not served")
+    assert text.endswith("not served")
     assert f"{ROOT}/refunds/SKILL.md" in manifest.resources
     assert not any(uri.startswith(f"{ROOT}/{path.partition('/')[0]}") for uri in manifest.resources)
 
@@ -283,7 +283,8 @@ def test_a_skill_that_is_wrong_is_a_problem_and_costs_no_other(case: str, projec
 def test_a_skill_with_a_file_that_cannot_be_served_is_not_served_in_part(project: Path) -> None:
     put(project, "team/payroll/notes.md", "seen\u200bunseen".encode())
     manifest = built(project)
-    assert "team/payroll/notes.md has characters that nobody sees" in problems(manifest)["team/payroll/SKILL.md"][1]
+    code, text = problems(manifest)["team/payroll/SKILL.md"]
+    assert (code, text.startswith("team/payroll/notes.md ")) == ("bad_skill", True)
     assert not any("payroll" in uri for uri in manifest.resources)
 
 
@@ -309,10 +310,8 @@ def test_sizes_and_numbers_have_limits(project: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("value", ["yes", "2026-01-02", "010", "1:30", "1_000", "0o7"])
 def test_a_value_that_versions_of_yaml_read_differently_is_named(value: str, project: Path) -> None:
     put(project, "a/SKILL.md", f"---\nname: a\ndescription: A\nx: {value}\n---\n".encode())
-    assert problems(built(project))["a/SKILL.md"] == (
-        "ambiguous_yaml",
-        f"{value} in its front matter is another value in another version of YAML; put it in quotes",
-    )
+    code, text = problems(built(project))["a/SKILL.md"]
+    assert (code, text.startswith(f"{value} ")) == ("ambiguous_yaml", True)
     put(project, "a/SKILL.md", f'---\nname: a\ndescription: A\nx: "{value}"\n---\n'.encode())
     assert problems(built(project)) == {}
 

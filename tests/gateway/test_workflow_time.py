@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.workflows import ALLOWED, built, faults, record, served
+from tests.messages import line_names
 from toolgen.model.tool import WorkflowBinding
 
 FIND = {"id": "find", "call": "notes__search_issues", "with": {"q": "x"}}
@@ -91,7 +92,7 @@ async def test_one_that_is_quick_enough_is_as_without_a_limit(tmp_path: Path) ->
 @pytest.mark.parametrize("timeout", ["soon", "0s", "10ms", "25h"])
 def test_a_time_that_is_none_is_a_fault_of_the_build(tmp_path: Path, timeout: str) -> None:
     (said,) = faults(tmp_path, flow(FIND, timeout=timeout))
-    assert "timeout: takes a time from 100ms to 24h, like 30s" in said
+    assert line_names(said, "timeout: ", "100ms to 24h")
 
 
 def test_an_arazzo_document_says_it_in_an_extension(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def items(*_: Any) -> Any:
 @query.field("marks")
 def marks(*_: Any) -> Any:
     def fail(*_: Any) -> int:
-        raise GraphQLError("the counter is out of order")
+        raise GraphQLError("counter stopped")
 
     return [{"label": "A", "count": 1}, {"label": None, "count": fail}]
 

@@ -15,6 +15,7 @@ from botocore.credentials import Credentials
 from msgspec.structs import replace
 
 from tests.audit.logs import PLAIN, add, opened, with_key
+from tests.messages import line_names
 from tests.services.local import LocalServer, running
 from toolgen.audit.config import AuditPlan
 from toolgen.audit.verify import verify
@@ -119,13 +120,11 @@ async def test_what_is_put_into_a_bucket_is_signed_as_s3_asks(
     assert server.headers["x-amz-content-sha256"] == hashlib.sha256(body).hexdigest()
 
 
-@pytest.mark.parametrize(("status", "said"), [(503, "the answer is 503"), (302, "the answer is 302")])
-async def test_only_a_success_is_one_and_nothing_is_followed(
-    tmp_path: Path, server: Server, status: int, said: str
-) -> None:
+@pytest.mark.parametrize("status", [503, 302])
+async def test_only_a_success_is_one_and_nothing_is_followed(tmp_path: Path, server: Server, status: int) -> None:
     server.status = status
-    faults = await sign_once(tmp_path, plan(place("put", f"{server.url}/bucket")))
-    assert faults == (f"checkpoints do not reach {server.url}/bucket: {said}",)
+    (fault,) = await sign_once(tmp_path, plan(place("put", f"{server.url}/bucket")))
+    assert line_names(fault, "checkpoints", f"{server.url}/bucket: ", str(status))
     assert {path for _, path, _, _ in server.seen} == {"/bucket/gateway-1-000000000004.checkpoint"}
     assert verify(tmp_path).ok
 
@@ -142,7 +141,7 @@ async def test_what_is_said_of_a_failure_holds_no_secret(
     assert "canary" not in faults[0]
     monkeypatch.delenv("WITNESS")
     assert (
-        "WITNESS is not set"
+        "WITNESS is not"
         in (
             await sign_once(
                 tmp_path / "b", replace(plan(place("post", f"{server.url}/v1", authorization="Bearer ${env:WITNESS}")))

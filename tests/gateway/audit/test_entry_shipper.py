@@ -82,10 +82,10 @@ async def test_a_gateway_whose_entries_do_not_arrive_says_so_and_takes_calls(tmp
         await until(lambda: bool(gateway.operations.warnings()))
         assert not gateway.operations.ready()
         (warning,) = gateway.operations.warnings()
-        assert re.fullmatch(r"entries of the record do not reach siem: it answered 401; \d+ wait", warning)
+        assert re.search(r"siem: .*\b401; \d+ ", warning)
         later = FixedClock(SystemClock().now() + 3600)
         (told,) = stream_faults(gateway.settings, later)
-        assert re.fullmatch(r"stream siem: \d+ entries have not arrived, the oldest is 1 h old", told)
+        assert re.fullmatch(r"stream siem: \d+ entries .*\b1 h old", told)
         assert not stream_faults(gateway.settings)  # a few seconds are no fault
     assert not sink.received
 

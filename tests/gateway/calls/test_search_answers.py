@@ -59,9 +59,9 @@ async def test_each_hit_says_how_much_of_the_request_it_has(catalog: tuple[Tool,
 
 
 async def test_a_note_says_where_nothing_fits_well(catalog: tuple[Tool, ...]) -> None:
-    assert (
-        "none of these fits well" in (await searched(catalog, "calibrate the telescope mount of some tracks"))["note"]
-    )
+    found = await searched(catalog, "calibrate the telescope mount of some tracks")
+    assert "note" in found
+    assert all(one["fit"] < 1.0 for one in found["tools"])
 
 
 async def test_a_deprecated_tool_names_the_one_in_its_place_if_that_is_open(catalog: tuple[Tool, ...]) -> None:

@@ -215,7 +215,7 @@ def _of_langchain(name: str = "lookup") -> Any:
 
     def lookup(text: str, limit: int = 5) -> list[str]:
         if text == "none":
-            raise tools.ToolException("there is no such text")
+            raise tools.ToolException("no such text")
         return [text] * limit
 
     made = {"name": name, "description": "Looks texts up.", "args_schema": Query}
@@ -227,7 +227,7 @@ def _of_mcp(name: str = "lookup") -> Any:
 
     async def lookup(text: str, limit: int = 5) -> list[str]:
         if text == "none":
-            raise server.exceptions.ToolError("there is no such text")
+            raise server.exceptions.ToolError("no such text")
         return [text] * limit
 
     hints = pytest.importorskip("mcp.types").ToolAnnotations(destructive_hint=False)
@@ -258,7 +258,7 @@ async def test_a_tool_of_another_framework_is_taken_as_it_is_and_governed(
         gone = await said(gateway, "added__lookup", {"text": "a"})
     assert found in (["a", "a"], {"result": ["a", "a"]})
     assert failed.error is not None
-    assert (failed.error.code, failed.error.message) == ("handler_error", "there is no such text")
+    assert (failed.error.code, failed.error.message) == ("handler_error", "no such text")
     assert (wrong, gone) == ("validation", "unknown_tool")
     assert changes(tmp_path)[0][:2] == ("tool_added", "added__lookup")
 
@@ -371,7 +371,7 @@ async def test_a_function_that_is_another_by_now_is_not_there_and_that_is_said(t
         await gateway.tools.add(sys.modules[module].spare)
         data = await said(gateway, "added__spare")
         after = gateway.operations.warnings()
-    assert any(f"{module}.spare is not the function that was added" in warning for warning in warnings)
+    assert any(f"{module}.spare is not" in warning for warning in warnings)
     assert (data, after) == (2, ())
 
 
@@ -424,7 +424,7 @@ async def test_a_state_that_cannot_be_read_starts_nothing_and_takes_nothing_back
         file.write_text(good, encoding="utf-8")
         await until(lambda: not gateway.operations.warnings())
         file.write_text(content, encoding="utf-8")
-    assert "which tools were added and removed cannot be read" in warning
+    assert "cannot be read" in warning
     assert still == "unknown_tool"
     with pytest.raises(StateError, match=file.name):
         async with Gateway.load(path):

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from tests.catalogs import PETS
 from tests.gateway.clients import BASE, JSON, bearer, listening
 from tests.generator.emit.providers import ACCEPTED
+from tests.messages import line_names
 from tests.projects import KEY, POLICY, audit_entries, make_project
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.http.app import App
@@ -299,8 +300,8 @@ async def test_arguments_that_would_be_lost_are_told(tmp_path: Path) -> None:
         beside = {"name": "shop__query", "sql": "select 1", "dry_run": True}
         refused = await gateway.call("run_tool", beside, principal="bot")
         assert refused.error is not None
-        assert refused.error.message == "put sql, dry_run inside arguments; shop__query has no argument dry_run"
-        assert "describe_tool shows the arguments" in refused.error.suggestion
+        assert line_names(refused.error.message, "sql, dry_run", "shop__query", "no argument dry_run")
+        assert "describe_tool" in refused.error.suggestion
         hidden = await gateway.call("run_tool", {**beside, "name": "pets__delete_pet"}, principal="bot")
         assert hidden.error is not None
         assert hidden.error.code == "unknown_tool"
@@ -417,7 +418,7 @@ async def test_run_read_tool_reads_and_nothing_else(tmp_path: Path) -> None:
         refused = await gateway.call("run_read_tool", {"name": writing.name, "arguments": {}}, principal="bot")
         assert refused.error is not None
         assert refused.error.code == "validation"
-        assert refused.error.suggestion == "call it with run_tool"
+        assert "run_tool" in refused.error.suggestion
         assert [entry["tool"] for entry in audit_entries(gateway) if entry["event"] == "intent"] == ["pets__get_pet"]
         hidden = await gateway.call("run_read_tool", {"name": "shop__query"}, principal="bot")
         nobody = await gateway.call("run_read_tool", {"name": "shop__querz"}, principal="bot")

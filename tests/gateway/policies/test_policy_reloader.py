@@ -111,7 +111,7 @@ async def test_a_broken_edit_changes_nothing_and_is_said_wherever_somebody_looks
         anybody = await http.get("/readyz")
         assert (anybody.status_code, anybody.json()) == (200, {"status": "ready"})
         (warning,) = (await http.get("/readyz", headers=bearer(KEY))).json()["warnings"]
-        assert warning.startswith("an edit of the policy is not in force: policies/")
+        assert "not in force: policies/" in warning
         assert warning in caplog.text
         write(project, changed(sensitive=["$..card"]))
         await until(lambda: gateway.policy.digest != before)
@@ -271,7 +271,7 @@ def test_sighup_reads_the_policy_again(tmp_path: Path) -> None:
             assert "listening on" in process.stderr.readline()
             write(project, "rules: [")
             process.send_signal(signal.SIGHUP)
-            assert "an edit of the policy is not in force: policies/policy.yaml" in process.stderr.readline()
+            assert "not in force: policies/policy.yaml" in process.stderr.readline()
             process.terminate()
             assert process.wait(120) == 0
         finally:

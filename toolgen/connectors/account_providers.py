@@ -17,9 +17,31 @@ from toolgen.core.yaml_file import read
 from toolgen.model.auth import UserAccount
 from toolgen.model.excerpt import bounded
 
-__all__ = ["PLAIN_PROVIDER", "ProviderPreset", "checked_account", "provider_of", "providers", "with_preset"]
+__all__ = [
+    "PLAIN_PROVIDER",
+    "ProviderPreset",
+    "RevocationForm",
+    "checked_account",
+    "provider_of",
+    "providers",
+    "with_preset",
+]
 
 _FILE = Path(__file__).with_name("account_providers.yaml")
+
+
+class RevocationForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Revocation request of a provider, as far as it differs from RFC 7009.
+
+    `tokens`: `each` of an account; or one, because the refresh token ends the `grant` with all its access tokens; or the `access_token`
+    alone. `fields`: the token with its type as a hint, the token alone, or the token in a field that is named like its type.
+    `confirmed_by` is the member of the answer that is true if the token was revoked.
+    """
+
+    tokens: Literal["each", "grant", "access_token"] = "each"
+    fields: Literal["token_and_hint", "token", "token_by_type"] = "token_and_hint"
+    headers: dict[str, str] = {}
+    confirmed_by: str = ""
 
 
 class ProviderPreset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,6 +55,7 @@ class ProviderPreset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     authorization_url: str = ""
     token_url: str = ""
     revocation_url: str = ""
+    revocation: RevocationForm = RevocationForm()
     device_url: str = ""
     parameters: dict[str, str] = {}
     scopes: tuple[str, ...] = ()

@@ -315,13 +315,12 @@ class Accounts:
         if client is None:
             return False
         revoked = True
-        for token, hint in ((account.refresh_token, "refresh_token"), (account.access_token, "access_token")):
-            if token:
-                try:
-                    revoked &= account.client == await client.client_name() and await client.revoke(token, hint)
-                except (OutboundError, SecretError) as error:
-                    revoked = False
-                    log.warning("a token was not revoked at %s: %s", account.source, _why(error))
+        for token, kind in client.revocable(account.access_token, account.refresh_token):
+            try:
+                revoked &= account.client == await client.client_name() and await client.revoke(token, kind)
+            except (OutboundError, SecretError) as error:
+                revoked = False
+                log.warning("a token was not revoked at %s: %s", account.source, _why(error))
         others = [one for one in await self._store.of(account.person) if one.source == account.source]
         if account.default and others:
             await self._store.put(replace(others[0], default=True))

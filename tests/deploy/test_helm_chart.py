@@ -31,9 +31,11 @@ def check(given: dict[str, Any]) -> None:
     jsonschema.validate(given, schema, cls=jsonschema.Draft202012Validator)
 
 
-@pytest.fixture(scope="module")
-def renderer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program that renders, compiled once. It needs the standard library of Go alone."""
+@pytest.fixture(scope="module", params=["go", "helm"])
+def renderer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that renders: Helm, or one that is compiled once and needs the standard library of Go alone."""
+    if request.param == "helm":
+        return Path(tool("helm"))
     folder = tmp_path_factory.mktemp("go")
     program = folder / "render"
     source = str(Path(__file__).with_name("render.go"))
@@ -41,9 +43,19 @@ def renderer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
+def helm(command: str, *arguments: str, folder: Path) -> str:
+    """What Helm said, with folders of its own."""
+    places = {f"HELM_{name}_HOME": str(folder / "helm") for name in ("CACHE", "CONFIG", "DATA")}
+    return ran(tool("helm"), command, *arguments, **places)
+
+
 def rendered(renderer: Path, folder: Path, **changed: Any) -> str:
     given = values() | changed
     check(given)
+    if renderer.name == "helm":
+        (folder / "values.json").write_text(json.dumps(given), encoding="utf-8")
+        options = ("--namespace", "toolgen", "--values", str(folder / "values.json"))
+        return helm("template", "toolgen", str(CHART), *options, folder=folder)
     chart = documents(CHART / "Chart.yaml")[0]
     release = {"Name": "toolgen", "Namespace": "toolgen", "Service": "Helm"}
     about = {"Values": given, "Release": release, "Chart": {"AppVersion": chart["appVersion"]}}
@@ -113,18 +125,30 @@ def test_kubernetes_takes_what_is_rendered(renderer: Path, tmp_path: Path) -> No
     assert said.count("passed for resource") == len(KINDS)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"replica": 2},
-        {"replicas": 0},
-        {"image": {"repository": "toolgen", "tag": "latest"}},
-        {"credentials": "Not A Name"},
-        {"network": {"from": "ingress", "pods": [{"app": "x"}], "internetPorts": []}},
-        {"record": {"size": "large"}},
-    ],
-)
+WRONG: list[dict[str, Any]] = [
+    {"replica": 2},
+    {"replicas": 0},
+    {"image": {"repository": "toolgen", "tag": "latest"}},
+    {"credentials": "Not A Name"},
+    {"network": {"from": "ingress", "pods": [{"app": "x"}], "internetPorts": []}},
+    {"record": {"size": "large"}},
+]
+
+
+@pytest.mark.parametrize("changed", WRONG)
 def test_values_that_are_none_are_refused(changed: dict[str, Any]) -> None:
     check(values())
     with pytest.raises(jsonschema.ValidationError):
         check(values() | changed)
+
+
+@pytest.mark.parametrize("changed", WRONG)
+def test_helm_refuses_values_that_are_none(changed: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "values.json").write_text(json.dumps(changed), encoding="utf-8")
+    with pytest.raises(AssertionError, match="values don't meet the specifications of the schema"):
+        helm("template", "toolgen", str(CHART), "--values", str(tmp_path / "values.json"), folder=tmp_path)
+
+
+def test_helm_finds_no_fault_in_the_chart(tmp_path: Path) -> None:
+    said = helm("lint", "--strict", str(CHART), "--set", "replicas=3", folder=tmp_path)
+    assert "1 chart(s) linted, 0 chart(s) failed" in said

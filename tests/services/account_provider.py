@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote_plus, urlencode, urlsplit
 
 from tests.services.authorization import Answered, Asked, Service, serving
+from tests.services.proofs import proof_claims
 
 CLIENT, SECRET = "gateway-client", "canary-client-secret"
 _REPO = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -44,7 +45,9 @@ API: dict[str, Any] = {
 
 @dataclass
 class AccountProvider:
-    """The server. `person` is who is signed in there; `more` changes its metadata, `answer` its authorization response."""
+    """The server. With `proofs` it binds tokens to the keys of clients (RFC 9449), and takes none without a proof.
+
+    `person` is who is signed in there; `more` changes its metadata, `answer` its authorization response."""
 
     service: Service
     person: str = "octocat"
@@ -65,6 +68,9 @@ class AccountProvider:
     asked_with: dict[str, dict[str, str]] = field(default_factory=dict)  # authorization request of each token
     scopes: dict[str, str] = field(default_factory=dict)
     grants: str | None = None  # scopes that are given, whatever is asked for
+    proofs: bool = False
+    keys: dict[str, str] = field(default_factory=dict)  # key that each token is bound to
+    shown: str = ""  # key of the last proof at the token endpoint
 
     @property
     def issuer(self) -> str:
@@ -94,6 +100,8 @@ class AccountProvider:
         if path == "/authorize":
             return Answered(302, b"", {"Location": self.authorize(f"{self.issuer}{asked.path}")})
         if path == "/token":
+            if self.proofs:
+                self.shown = proof_claims(asked, f"{self.issuer}/token")["jkt"]
             return self._token(asked)
         if path == "/revoke":
             self.revoked.append(asked.form["token"])
@@ -112,7 +120,9 @@ class AccountProvider:
             owner = self.tokens.get(asked.headers.get("Authorization", "").removeprefix("Bearer "))
             return Answered.json(401) if owner is None else Answered.json(data={"owner": owner})
         if path == "/repos":
-            token = asked.headers.get("Authorization", "").removeprefix("Bearer ")
+            token = asked.headers.get("Authorization", "").removeprefix("DPoP " if self.proofs else "Bearer ")
+            if self.proofs and token in self.tokens:
+                assert proof_claims(asked, f"{self.issuer}/repos", token)["jkt"] == self.keys[token]
             if token not in self.tokens:
                 return Answered.json(401, message="bad credentials")
             if set(self.wants.split()) - set(self.scopes[token].split()):
@@ -159,7 +169,7 @@ class AccountProvider:
             case "refresh_token":
                 self.refreshed += 1
                 person = self.refresh_tokens.pop(form.get("refresh_token", ""), None)
-                if person is None:
+                if person is None or (self.proofs and self.keys[form["refresh_token"]] != self.shown):
                     self.faults.append("refresh")
                     return Answered.json(400, error="invalid_grant")
                 return self._issued(person)
@@ -174,8 +184,10 @@ class AccountProvider:
         access, refresh = f"canary-access-{secrets.token_hex(8)}", f"canary-refresh-{secrets.token_hex(8)}"
         self.tokens[access], self.refresh_tokens[refresh] = person, person
         scope = self.scopes[access] = asked if self.grants is None else self.grants
+        kind = "DPoP" if self.proofs else "Bearer"
+        self.keys |= {access: self.shown, refresh: self.shown}
         lasts = {} if self.lifetime is None else {"expires_in": self.lifetime}
-        return Answered.json(access_token=access, token_type="Bearer", refresh_token=refresh, scope=scope, **lasts)
+        return Answered.json(access_token=access, token_type=kind, refresh_token=refresh, scope=scope, **lasts)
 
 
 def _proven(asked: dict[str, str], form: dict[str, str]) -> bool:

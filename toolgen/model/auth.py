@@ -71,6 +71,7 @@ _CLIENT = frozenset(
         "scopes",
         "audience",
         "resource",
+        "dpop",
     }
 )
 _ACCOUNT_URLS = ("issuer", "authorization_url", "token_url", "revocation_url", "device_url")
@@ -125,7 +126,8 @@ class ResourceAuthorizationServer(Struct, frozen=True, kw_only=True):
 class OAuth(Struct, frozen=True, kw_only=True):
     """OAuth client that requests a token at a token endpoint (RFC 6749).
 
-    `grant` is client_credentials, refresh_token or token_exchange (RFC 8693, for the caller's own token). `token_url` "" means the
+    `grant` is client_credentials, refresh_token, token_exchange (RFC 8693, for the caller's own token) or jwt_bearer (RFC 7523, for the
+    `assertion` of a workload). `dpop`: tokens are bound to a key (RFC 9449). `token_url` "" means the
     description's, if that may decide it. `authentication` is the client's authentication method. With an `authorization_server`, the
     exchange at the identity provider `issuer` gives an assertion, which that server exchanges for the token. Without one, `issuer` is the
     audience of the assertion that a client with a private key signs.
@@ -139,6 +141,7 @@ class OAuth(Struct, frozen=True, kw_only=True):
     private_key: SecretReference | None = None
     key_id: str = ""
     refresh_token: SecretReference | None = None
+    assertion: SecretReference | None = None
     scopes: tuple[str, ...] = ()
     audience: str = ""
     resource: str = ""
@@ -147,12 +150,14 @@ class OAuth(Struct, frozen=True, kw_only=True):
     issuer: str = ""
     authorization_server: ResourceAuthorizationServer | None = None
     tls: EndpointTls | None = None
+    dpop: bool = False
 
 
 class UserAccount(Struct, frozen=True, kw_only=True):
     """Account of the calling person at the authorization server of the system (RFC 6749 section 4.1, RFC 7636).
 
-    `provider` names a preset, `issuer` a server with metadata (RFC 8414); explicit values take precedence over both.
+    `provider` names a preset, `issuer` a server with metadata (RFC 8414); explicit values take precedence over both. `dpop`: the tokens of
+    each account are bound to a key of its own (RFC 9449).
     """
 
     client_id: SecretReference
@@ -171,6 +176,7 @@ class UserAccount(Struct, frozen=True, kw_only=True):
     audience: str = ""
     resource: str = ""
     tls: EndpointTls | None = None
+    dpop: bool = False
 
 
 class CertificateSecrets(Struct, frozen=True, kw_only=True):
@@ -318,6 +324,7 @@ def _account(written: Mapping[str, object], keys: set[str]) -> UserAccount:
         audience=_text(written, "audience"),
         resource=_text(written, "resource"),
         tls=tls,
+        dpop=_flag(written, "dpop"),
         **urls,
     )
 
@@ -336,8 +343,12 @@ def _address(written: Mapping[str, object], name: str) -> str:
 def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
     signs = "private_key" in keys and not keys & (_EXCHANGE - {"issuer"})
     exchange = bool(keys & _EXCHANGE) and not signs
-    grant = "refresh_token" if "refresh_token" in keys else "token_exchange" if exchange else "client_credentials"
-    own = {"refresh_token": {"refresh_token"}, "token_exchange": set(_EXCHANGE)}.get(grant, set())
+    grant = _grant_of(keys, exchange=exchange)
+    own = {
+        "refresh_token": {"refresh_token"},
+        "jwt_bearer": {"assertion"},
+        "token_exchange": set(_EXCHANGE),
+    }.get(grant, set())
     _only(keys, _CLIENT | own | ({"issuer"} if signs else set()))
     _address(written, "issuer")
     secret, private = _optional(written, "client_secret"), _optional(written, "private_key")
@@ -355,6 +366,10 @@ def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
         and not (shown and "authentication" in keys)
     ):
         raise ValueError("client_secret: is missing")
+    if grant == "refresh_token" and _flag(written, "dpop") and secret is None and private is None:
+        raise ValueError(
+            "dpop: the refresh token of a client without a secret is bound to the key that it was given for"
+        )
     return OAuth(
         grant=grant,
         authentication=_method(
@@ -366,6 +381,7 @@ def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
         private_key=private,
         key_id=_text(written, "key_id"),
         refresh_token=_optional(written, "refresh_token"),
+        assertion=_optional(written, "assertion"),
         scopes=_scopes(written),
         audience=_text(written, "audience") if server is None else server.issuer,
         resource=_text(written, "resource"),
@@ -374,7 +390,23 @@ def _oauth(written: Mapping[str, object], keys: set[str]) -> OAuth:
         issuer=_text(written, "issuer"),
         authorization_server=server,
         tls=tls,
+        dpop=_flag(written, "dpop"),
     )
+
+
+def _grant_of(keys: set[str], *, exchange: bool) -> str:
+    if "refresh_token" in keys:
+        return "refresh_token"
+    if "assertion" in keys:
+        return "jwt_bearer"
+    return "token_exchange" if exchange else "client_credentials"
+
+
+def _flag(written: Mapping[str, object], name: str) -> bool:
+    value = written.get(name, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}: must be true or false")  # noqa: TRY004 - a fault of a file, as all the others here
+    return value
 
 
 def _subject_type(written: Mapping[str, object], usual: str) -> str:

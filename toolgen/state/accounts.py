@@ -45,7 +45,8 @@ class Account(Unprinted, frozen=True, kw_only=True):
 
     `expires` is the end of the access token, 0 if it never ends. `issuer` and `client` are the authorization server and the client
     that the tokens belong to: another server is never sent them. `default` marks the account that calls use. `asked` are the scopes that
-    the person was asked for because the system wanted them, and `asked_classes` those of authentication (acr).
+    the person was asked for because the system wanted them, and `asked_classes` those of authentication (acr). `proof_key` is the private
+    key that the tokens are bound to (PEM), "" for bearer tokens.
     """
 
     person: str
@@ -64,6 +65,7 @@ class Account(Unprinted, frozen=True, kw_only=True):
     subject: str = ""
     asked: tuple[str, ...] = ()
     asked_classes: tuple[str, ...] = ()
+    proof_key: str = ""
     version: int = 0
 
     @property
@@ -91,6 +93,7 @@ class _Content(Struct, frozen=True, kw_only=True):
     subject: str
     asked: tuple[str, ...] = ()
     asked_classes: tuple[str, ...] = ()
+    proof_key: str = ""
 
     def __repr__(self) -> str:
         return "_Content(***)"

@@ -112,6 +112,8 @@ class SubscriptionListener:
         signed = await self._selector.sign(plain, security, principal)
         if signed.certificate is not None and subscription.transport == "websocket":
             raise SecretError("subscriptions over WebSocket cannot use a client certificate")
+        if signed.key is not None and subscription.transport == "websocket":
+            raise SecretError("subscriptions over WebSocket cannot use tokens that are bound to a key (dpop)")
         return signed
 
     async def _listen(

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from toolgen.connectors.http.oauth.account_tokens import AccountRenewal, AccountTokens
 from toolgen.connectors.http.oauth.call_tokens import CallTokens, Renewal
+from toolgen.connectors.http.oauth.dpop import DPOP_HEADER, ProofKey
 from toolgen.connectors.http.oauth.tokens import OAuthClients
 from toolgen.connectors.http.parameter_styles import UnbindableError, percent
 from toolgen.connectors.http.request_builder import Headers, HttpRequest
@@ -50,13 +51,15 @@ Security: TypeAlias = tuple[tuple[str, ...], ...]
 class Signed(Unprinted, frozen=True, kw_only=True):
     """Request with its credentials. `secrets` is every form in which an answer could echo one; none of it is ever printed.
 
-    `certificate` is presented by the connection, `renewal` is the token in the request that can be refreshed.
+    `certificate` is presented by the connection, `renewal` is the token in the request that can be refreshed. `key` is the one that the
+    token is bound to, which signed the proof in the request.
     """
 
     request: HttpRequest
     secrets: tuple[str, ...]
     certificate: ClientCertificate | None = None
     renewal: Renewal | AccountRenewal | None = None
+    key: ProofKey | None = None
 
 
 class _Shown(Unprinted, frozen=True, kw_only=True):
@@ -109,6 +112,8 @@ class SourceCredentials:
             scheme, form = schemes.get(name), _form(written)
             if scheme is not None and form is not None and fits(scheme, form):
                 self._forms[name] = form
+        if any(_is_bound(form) for form in self._forms.values()):
+            self._owned = NameSet((*_names_of(schemes.values()), DPOP_HEADER))
 
     def choose(self, security: Security) -> tuple[str, ...]:
         """Choose the first alternative with complete credentials, as `toolgen.model.auth_schemes.chosen` does.
@@ -149,10 +154,10 @@ class SourceCredentials:
                     shown.append(_basic(name, await self._revealed(user), await self._revealed(password)))
                 case OAuth():
                     renewal = await self._tokens.renewal(name, form, request.url, principal)
-                    shown.append(_bearer(renewal.token, name))
+                    shown += self._with_proof(request, renewal, name)
                 case UserAccount():
                     renewal = await self._account(form, principal)
-                    shown.append(_bearer(renewal.token, name))
+                    shown += self._with_proof(request, renewal, name)
                 case CertificateSecrets():
                     certificate = client_certificate(
                         await self._revealed(form.certificate),
@@ -166,14 +171,29 @@ class SourceCredentials:
         request, secrets = _together(request, shown)
         if key is not None:
             request, secrets = self._aws_signed(request, key), (*secrets, *_aws_secrets(key))
-        return Signed(request=request, secrets=secrets, certificate=certificate, renewal=renewal)
+        bound = None if renewal is None else renewal.key
+        return Signed(request=request, secrets=secrets, certificate=certificate, renewal=renewal, key=bound)
+
+    def _with_proof(self, request: HttpRequest, renewal: Renewal | AccountRenewal, name: str) -> list[_Shown]:
+        """Return a token as it is sent: alone, or with a new proof for this method and URL by the key that it is bound to (RFC 9449
+        section 7)."""
+        if renewal.key is None:
+            return [_bearer(renewal.token, name)]
+        proof = renewal.key.proof(request.method, request.url, self._clock.now(), renewal.token)
+        shown = _bearer(renewal.token, name, "DPoP")
+        return [shown, _Shown(place="header", name=DPOP_HEADER, value=proof, secrets=(proof,))]
 
     async def _account(self, form: UserAccount, principal: Principal | None) -> AccountRenewal:
         """Return the token of the caller's account. Raises as `AccountTokens.fetch`."""
         if self._accounts is None or principal is None:
             raise SecretError("a token of a person's account is only available when that person calls")
         token = self._accounts.known(form, principal) or await self._accounts.fetch(form, principal)
-        return AccountRenewal(tokens=self._accounts, form=form, principal=principal, token=token)
+        key = self._accounts.proof_key(form, principal, token) if form.dpop else None
+        if form.dpop and key is None:
+            raise SecretError(
+                "the token of the account is bound to no key, and the source sends no bearer tokens (dpop)"
+            )
+        return AccountRenewal(tokens=self._accounts, form=form, principal=principal, token=token, key=key)
 
     def account_signed_now(self, request: HttpRequest, security: Security, principal: Principal) -> Signed | None:
         """Return the result of `sign` if the only credential is the caller's account with a token that can be sent at once; else None.
@@ -185,7 +205,8 @@ class SourceCredentials:
         if security not in self._account_forms:
             option = self.choose(security)
             form = self._forms[option[0]] if len(option) == 1 else None
-            self._account_forms[security] = (option[0], form) if isinstance(form, UserAccount) else None
+            cached = isinstance(form, UserAccount) and not form.dpop  # each request has a proof of its own
+            self._account_forms[security] = (option[0], form) if cached and isinstance(form, UserAccount) else None
         found = self._account_forms[security]
         if found is None:
             return None
@@ -250,8 +271,11 @@ class SourceCredentials:
                     shown.append(_valued(self._schemes[name], name, MASK))
                 case Basic():
                     shown.append(_Shown(place="header", name="Authorization", value=f"Basic {MASK}", secrets=()))
-                case OAuth() | UserAccount():
-                    shown.append(_Shown(place="header", name="Authorization", value=f"Bearer {MASK}", secrets=()))
+                case OAuth(dpop=bound) | UserAccount(dpop=bound):
+                    value = f"{'DPoP' if bound else 'Bearer'} {MASK}"
+                    shown.append(_Shown(place="header", name="Authorization", value=value, secrets=()))
+                    if bound:
+                        shown.append(_Shown(place="header", name=DPOP_HEADER, value=MASK, secrets=()))
                 case CertificateSecrets():
                     pass  # the TLS connection presents it, not the request
                 case SigV4():
@@ -302,6 +326,10 @@ def _form(written: object) -> Form | None:
         return read_form(written)
     except ValueError:
         return None  # toolgen.yaml and policies refuse it when they are read
+
+
+def _is_bound(form: Form) -> bool:
+    return isinstance(form, OAuth | UserAccount) and form.dpop
 
 
 def _names_of(schemes: Iterable[SecurityScheme]) -> Iterator[str]:
@@ -358,10 +386,10 @@ def _valued(scheme: SecurityScheme, name: str, secret: str) -> _Shown:
     return _Shown(place=scheme.in_, name=scheme.name, value=secret, secrets=forms)
 
 
-def _bearer(secret: str, name: str) -> _Shown:
+def _bearer(secret: str, name: str, scheme: str = "Bearer") -> _Shown:
     _sendable(secret, "header", name)
-    forms = (secret, percent(secret), *_inside(secret, [len("Bearer ")])) if secret != MASK else ()
-    return _Shown(place="header", name="Authorization", value=f"Bearer {secret}", secrets=forms)
+    forms = (secret, percent(secret), *_inside(secret, [len(scheme) + 1])) if secret != MASK else ()
+    return _Shown(place="header", name="Authorization", value=f"{scheme} {secret}", secrets=forms)
 
 
 def _inside(secret: str, before: Iterable[int]) -> tuple[str, ...]:

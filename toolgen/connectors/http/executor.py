@@ -219,10 +219,13 @@ class HttpExecutor:
         verdict = self._permit(Destination(host=target.host, port=target.port, service="redirect"))
         return further if isinstance(verdict, Allow) else None
 
-    async def _once(self, request: HttpRequest, course: _HttpAttempt, *, renewed: bool = False) -> Success | Failed:
+    async def _once(
+        self, request: HttpRequest, course: _HttpAttempt, *, renewed: bool = False, repeated: bool = False
+    ) -> Success | Failed:
         """Send one request to its URL, with the credentials of its operation.
 
-        A token that the server rejects (401: nothing was done) is replaced once, and the request is sent again with the new one.
+        A token that the server rejects (401: nothing was done) is replaced once, and the request is sent again with the new one. So is one
+        whose proof had no nonce of the server, once, with the nonce (`repeated`).
         """
         prepared = await self._prepared(request, course)
         if isinstance(prepared, Failed):
@@ -230,6 +233,7 @@ class HttpExecutor:
         signed, target, addresses = prepared
         # No reference to the request is kept while its answer is awaited: each attempt takes its own from this list.
         requests, renewal, certificate = [signed.request] * len(addresses), signed.renewal, signed.certificate
+        key = signed.key
         scrubber = scrubber_of(signed.secrets)
         listener = None if self._listen is None else self._listen(course.call, scrubber)
         del prepared, signed
@@ -259,11 +263,14 @@ class HttpExecutor:
         finally:
             if download is not None and download.sink is not None:
                 await download.stop()
+        if key is not None and key.may_repeat(request.url, reply.status, reply.headers) and not repeated:
+            again = await self._once(request, course, renewed=renewed, repeated=True)
+            return replace(again, delivery=replace(again.delivery, attempts=2))
         if isinstance(renewal, AccountRenewal) and outcome.delivery.status in {401, 403}:
             await self._step_up(renewal, reply.headers.get("www-authenticate", ""))
         if renewed or renewal is None or outcome.delivery.status != 401 or not renewal.mends():
             return outcome
-        again = await self._once(request, course, renewed=True)
+        again = await self._once(request, course, renewed=True, repeated=repeated)
         return replace(again, delivery=replace(again.delivery, attempts=2))
 
     async def _step_up(self, renewal: AccountRenewal, challenge: str) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from toolgen.connectors.http.oauth.bearer_challenge import bearer_parameters
+from toolgen.connectors.http.oauth.bearer_challenge import challenge_parameters
 from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.model.excerpt import bounded
 from toolgen.model.result import Failed
@@ -23,7 +23,7 @@ def with_challenge(outcome: Failed, header: str, scrubber: Scrubber) -> Failed:
 
     Only printable text is repeated, without secrets, and of the metadata only a URL.
     """
-    found = bearer_parameters(header)
+    found = challenge_parameters(header)
     if found is None:
         return outcome
     said = [f"{name} {_shown(found[name], scrubber)!a}" for name in _SHOWN if found.get(name)]

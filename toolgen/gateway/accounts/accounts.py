@@ -262,6 +262,7 @@ class Accounts:
             scopes=tokens.scopes,
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token,
+            proof_key=tokens.proof_key,
             expires=now + tokens.seconds if tokens.seconds else 0.0,
             linked=now,
             refreshed=now,

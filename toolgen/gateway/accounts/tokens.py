@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.connectors.http.oauth.account_client import AccountClient, RejectedGrantError
+from toolgen.connectors.http.oauth.dpop import ProofKey
 from toolgen.connectors.http.outbound.request import OutboundError
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, SecretError
@@ -53,10 +54,12 @@ class AccountAccess(Struct, frozen=True, kw_only=True):
 
 
 class _Warm(Struct, kw_only=True):
-    """Token that can be sent at once until `look`, when the account is read again (monotonic seconds)."""
+    """Token that can be sent at once until `look`, when the account is read again (monotonic seconds). `key` is the one that it is bound
+    to."""
 
     token: str
     look: float
+    key: ProofKey | None = None
 
     def __repr__(self) -> str:
         return "_Warm(***)"
@@ -75,6 +78,7 @@ class SourceTokens:
         self._asking: dict[_Key, asyncio.Task[_Warm]] = {}
         self._rejected: OrderedDict[_Key, tuple[str, float]] = OrderedDict()
         self._failed: OrderedDict[_Key, tuple[str, float]] = OrderedDict()
+        self._proof_keys: OrderedDict[_Key, tuple[str, ProofKey]] = OrderedDict()
         self.refreshes = 0
         """How many refreshes this process asked the authorization server for."""
 
@@ -98,6 +102,14 @@ class SourceTokens:
             return (await asyncio.shield(task)).token
         except _UnlinkedError:
             await self._require(principal)
+
+    def proof_key(self, form: UserAccount, principal: Principal, token: str) -> ProofKey | None:
+        """Return the key that a token of the person's account is bound to. Raises `SecretError` if another one is at hand by now: a token
+        is never sent with the key of another account."""
+        warm = self._warm.get(self._key(principal))
+        if warm is None or warm.token != token:
+            raise _unavailable(self._source, "the account was changed meanwhile")
+        return warm.key
 
     def reject(self, form: UserAccount, principal: Principal, token: str) -> bool:
         """Take note of a token that the system did not accept; False if another one did not help a moment ago either."""
@@ -145,7 +157,7 @@ class SourceTokens:
 
     def forget(self, person: str) -> None:
         """Let go of what is at hand of a person: an account was linked or unlinked."""
-        for found in (self._warm, self._rejected, self._failed):
+        for found in (self._warm, self._rejected, self._failed, self._proof_keys):
             for key in [one for one in found if one == person or one[0] == person]:
                 del found[key]
 
@@ -180,9 +192,19 @@ class SourceTokens:
         if account.expires:
             left = _worth_replacing(account) - self._access.clock.now()
             look = min(look, self._monotonic() + max(left, 0.0)) if left > 0 else self._monotonic() + 1.0
-        warm = _Warm(token=account.access_token, look=look)
+        warm = _Warm(token=account.access_token, look=look, key=self._proof_key(key, account.proof_key))
         self._keep(self._warm, key, warm)
         return warm
+
+    def _proof_key(self, key: _Key, pem: str) -> ProofKey | None:
+        """Return the key of an account: the same object while the key is the same, because it has the nonces of servers."""
+        if not pem:
+            return None
+        known = self._proof_keys.get(key)
+        if known is None or known[0] != pem:
+            known = (pem, ProofKey.read(pem))
+            self._keep(self._proof_keys, key, known)
+        return known[1]
 
     async def usable(self, person: str, name: str = "") -> Account | None:
         """Return the account of this name, "" for the default one, if it has tokens that may be sent; None otherwise.
@@ -199,6 +221,8 @@ class SourceTokens:
             if account.source == self._source and (account.name == name if name else account.default):
                 if account.client != client or not account.access_token:
                     break  # its tokens belong to another client or server, or were refused
+                if bool(account.proof_key) != self._client.form.dpop:
+                    break  # tokens that are bound to a key are no bearer tokens, and bearer tokens are bound to none
                 return account
         raise _UnlinkedError
 
@@ -242,7 +266,7 @@ class SourceTokens:
 
     async def _renewed(self, account: Account) -> Account:
         self.refreshes += 1
-        tokens = await self._client.refresh(account.refresh_token)
+        tokens = await self._client.refresh(account.refresh_token, account.proof_key)
         now = self._access.clock.now()
         changes = {
             "access_token": tokens.access_token,

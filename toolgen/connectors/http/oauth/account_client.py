@@ -1,5 +1,5 @@
 """OAuth client for accounts of people: authorization code with PKCE, refresh, revocation and device authorization
-(RFC 6749 sections 4.1 and 6, RFC 7636, RFC 7009, RFC 8628, RFC 8707, RFC 9207), with the refusals that RFC 9700 requires.
+(RFC 6749 sections 4.1 and 6, RFC 7636, RFC 7009, RFC 8628, RFC 8707, RFC 9207, RFC 9449), with the refusals that RFC 9700 requires.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from toolgen.connectors.account_providers import ProviderPreset, provider_of, with_preset
 from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.http.oauth.dpop import ProofKey, ask_with_proof
 from toolgen.connectors.http.oauth.server_metadata import ServerMetadata, discover, given_metadata
 from toolgen.connectors.http.oauth.token_endpoint import ResolvedSecrets, members_of, read_members, request
-from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, OutboundResponse, TlsMaterial, Via
 from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.connectors.secrets import SecretReference, SecretResolver
@@ -45,12 +45,14 @@ class RejectedGrantError(OutboundError):
 
 
 class TokenSet(Unprinted, frozen=True, kw_only=True):
-    """Tokens of an account. `seconds` is the lifetime of the access token, 0 if the server states none."""
+    """Tokens of an account. `seconds` is the lifetime of the access token, 0 if the server states none. `proof_key` is the private key that
+    they are bound to (PEM), "" for bearer tokens."""
 
     access_token: str
     refresh_token: str
     seconds: float
     scopes: tuple[str, ...]
+    proof_key: str = ""
 
 
 class AuthorizationRequest(Unprinted, frozen=True, kw_only=True):
@@ -147,11 +149,15 @@ class AccountClient:
         if not 0 < len(code) <= _MAX_CODE_LENGTH:
             raise OutboundError("its code is empty, or longer than any")
         more = {"code": code, "redirect_uri": asked.redirect, "code_verifier": asked.verifier}
-        return await self._tokens("authorization_code", more)
+        return await self._tokens("authorization_code", more, key=self._new_key())
 
-    async def refresh(self, refresh_token: str) -> TokenSet:
-        """Return new tokens for a refresh token. Raises as `redeem`."""
-        return await self._tokens("refresh_token", {}, refresh_token)
+    async def refresh(self, refresh_token: str, proof_key: str = "") -> TokenSet:
+        """Return new tokens for a refresh token, bound to the key of those before. Raises as `redeem`."""
+        key = ProofKey.read(proof_key) if proof_key else self._new_key()
+        return await self._tokens("refresh_token", {}, refresh_token, key=key)
+
+    def _new_key(self) -> ProofKey | None:
+        return ProofKey.generate() if self.form.dpop else None
 
     def revocable(self, access_token: str, refresh_token: str) -> list[tuple[str, str]]:
         """Return the tokens of an account that have to be revoked at this server, each with its type."""
@@ -210,23 +216,28 @@ class AccountClient:
 
     async def poll_device(self, device: DeviceAuthorization) -> TokenSet | str:
         """Return the tokens, or `authorization_pending` or `slow_down`. Raises as `redeem`."""
-        reply = await self._token_reply(_DEVICE, {"device_code": device.device_code})
+        key = self._new_key()
+        reply = await self._token_reply(_DEVICE, {"device_code": device.device_code}, key=key)
         error = members_of(reply).get("error")
-        return error if isinstance(error, str) and error in _WAITING else self._read(reply)
+        return error if isinstance(error, str) and error in _WAITING else self._read(reply, key)
 
-    async def _tokens(self, grant: str, more: Mapping[str, str], refresh_token: str = "") -> TokenSet:
-        return self._read(await self._token_reply(grant, more, refresh_token))
+    async def _tokens(
+        self, grant: str, more: Mapping[str, str], refresh_token: str = "", *, key: ProofKey | None
+    ) -> TokenSet:
+        return self._read(await self._token_reply(grant, more, refresh_token, key=key), key)
 
-    async def _token_reply(self, grant: str, more: Mapping[str, str], refresh_token: str = "") -> OutboundResponse:
+    async def _token_reply(
+        self, grant: str, more: Mapping[str, str], refresh_token: str = "", *, key: ProofKey | None
+    ) -> OutboundResponse:
         server = await self.metadata()
         fields = {**more, **({"resource": self.form.resource} if self.form.resource else {})}
-        reply = await self._post(grant, server.token_url, fields, refresh_token)
+        reply = await self._post(grant, server.token_url, fields, refresh_token, key=key)
         if 300 <= reply.status < 400:
             raise OutboundError("it redirects, which is not followed")
         return reply
 
-    def _read(self, reply: OutboundResponse) -> TokenSet:
-        """Return the tokens of an answer. Errors contain no text of the server."""
+    def _read(self, reply: OutboundResponse, key: ProofKey | None = None) -> TokenSet:
+        """Return the tokens of an answer, bound to the key if there is one. Errors contain no text of the server."""
         answer = dict(members_of(reply))
         inner = answer.get(self.provider.token_at) if self.provider.token_at else None
         if isinstance(inner, Mapping):
@@ -236,7 +247,7 @@ class AccountClient:
             answer["token_type"] = "bearer"  # noqa: S105 - the type of a token
         if isinstance(code := answer.get("error"), str) and code in _REJECTED and "access_token" not in answer:
             raise RejectedGrantError("it does not accept what it gave out before")
-        issued = read_members(reply.status, answer, ())
+        issued = read_members(reply.status, answer, (), key)
         scope = answer.get("scope")
         if isinstance(scope, list) and all(isinstance(one, str) for one in scope):
             scope = " ".join(scope)  # older applications of Linear
@@ -247,6 +258,7 @@ class AccountClient:
             refresh_token=issued.refresh_token,
             seconds=max(0.0, min(seconds, _MAX_SECONDS)),
             scopes=scopes,
+            proof_key="" if key is None else key.pem(),
         )
 
     async def _post(
@@ -255,6 +267,8 @@ class AccountClient:
         url: str,
         more: Mapping[str, str],
         refresh_token: str = "",
+        *,
+        key: ProofKey | None = None,
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> OutboundResponse:
         form = self.form
@@ -265,12 +279,14 @@ class AccountClient:
             refresh_token=refresh_token,
         )
         client = OAuth(grant=grant, authentication=form.authentication, client_id=form.client_id, key_id=form.key_id)
-        asked = request(client, url, held, self._clock.now(), more)
-        if self.provider.body == "json":
-            asked = _as_json(asked)
-        if headers:
-            asked = replace(asked, headers={**asked.headers, **headers})
-        return await ask(asked, await self._via())
+
+        def asked() -> OutboundRequest:
+            made = request(client, url, held, self._clock.now(), more)
+            if self.provider.body == "json":
+                made = _as_json(made)
+            return replace(made, headers={**made.headers, **headers}) if headers else made
+
+        return await ask_with_proof(asked, await self._via(), key, self._clock)
 
     async def _via(self) -> Via:
         tls = self.form.tls

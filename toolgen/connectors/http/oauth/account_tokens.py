@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from toolgen.connectors.http.oauth.dpop import ProofKey
 from toolgen.model.account_need import AccountDemand, AuthorizationRequiredError
 from toolgen.model.auth import UserAccount
 from toolgen.model.call import Principal
@@ -27,6 +28,9 @@ class AccountTokens(Protocol):
     async def fetch(self, form: UserAccount, principal: Principal) -> str:
         """Return a token, refreshed if it is old. Raises `AuthorizationRequiredError`, `SecretError` and `StateError`."""
 
+    def proof_key(self, form: UserAccount, principal: Principal, token: str) -> ProofKey | None:
+        """Return the key that a token is bound to; None for a bearer token. Raises `SecretError` if the account was changed meanwhile."""
+
     def reject(self, form: UserAccount, principal: Principal, token: str) -> bool:
         """Report that the system did not accept a token; return True if a new one may help."""
 
@@ -36,12 +40,13 @@ class AccountTokens(Protocol):
 
 
 class AccountRenewal(Unprinted, frozen=True, kw_only=True):
-    """Token of an account that was sent, and can be replaced if the system does not accept it."""
+    """Token of an account that was sent, and can be replaced if the system does not accept it. `key` is the one that it is bound to."""
 
     tokens: AccountTokens
     form: UserAccount
     principal: Principal
     token: str
+    key: ProofKey | None = None
 
     def mends(self) -> bool:
         """Return True if signing the request again with a new token may help."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urljoin, urlsplit
 
 from toolgen.connectors.executor import Destination
+from toolgen.connectors.http.oauth.dpop import ProofKey
 from toolgen.connectors.http.oauth.identity_assertion import subject_fault
 from toolgen.connectors.http.oauth.tokens import OAuthClient, OAuthClients
 from toolgen.core.error_codes import ErrorCode
@@ -29,12 +30,13 @@ class NoTokenError(ToolgenError):
 
 
 class Renewal(Unprinted, frozen=True, kw_only=True):
-    """Token that was sent and that its OAuth client can replace, if the system does not accept it."""
+    """Token that was sent and that its OAuth client can replace, if the system does not accept it. `key` is the one that it is bound to."""
 
     grant: OAuthClient
     who: str
     subject: Secret | None
     token: str
+    key: ProofKey | None = None
 
     def mends(self) -> bool:
         """Return True if signing the request again with a new token may help."""
@@ -63,7 +65,7 @@ class CallTokens:
                     suggestion="call with a token of the identity provider that is the issuer: of the source's credential",
                 )
         token = grant.known(who, subject) or await grant.fetch(who, subject)
-        return Renewal(grant=grant, who=who, subject=subject, token=token)
+        return Renewal(grant=grant, who=who, subject=subject, token=token, key=grant.proof_key(who, subject))
 
     def _grant(self, name: str, form: OAuth, url: str) -> OAuthClient:
         origin = url[: url.find("/", url.find("://") + 3)] if url.find("/", url.find("://") + 3) > 0 else url

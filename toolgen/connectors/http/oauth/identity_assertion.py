@@ -8,14 +8,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolgen.connectors.http.oauth.token_endpoint import ResolvedSecrets, members_of, refusal, request
+from toolgen.connectors.http.oauth.token_endpoint import JWT_BEARER, ResolvedSecrets, members_of, refusal, request
 from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, OutboundResponse
 from toolgen.model.auth import ID_JAG, OAuth, ResourceAuthorizationServer
 from toolgen.model.secret import Unprinted
 
 __all__ = ["ExpectedAssertion", "assertion_request", "read_assertion", "subject_fault", "subject_of"]
 
-_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _TYPE = "oauth-id-jag+jwt"
 _ACCESS_TOKENS = frozenset({"at+jwt", "application/at+jwt"})  # RFC 9068 section 4
 _LEEWAY_S = 60.0
@@ -89,7 +88,9 @@ def assertion_request(
     server: ResourceAuthorizationServer, endpoint: str, held: ResolvedSecrets, assertion: str, now: float
 ) -> OutboundRequest:
     """Return the request that presents an assertion. Scopes and resource are in the assertion. Raises `SecretError`."""
-    form = OAuth(grant=_GRANT, authentication=server.authentication, client_id=server.client_id, key_id=server.key_id)
+    form = OAuth(
+        grant=JWT_BEARER, authentication=server.authentication, client_id=server.client_id, key_id=server.key_id
+    )
     return request(form, endpoint, held, now, {"assertion": assertion})
 
 

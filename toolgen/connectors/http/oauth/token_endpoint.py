@@ -1,4 +1,4 @@
-"""Token request and strict parsing of its response (RFC 6749 sections 4.4, 5 and 6, RFC 7523, RFC 8693, RFC 8705)."""
+"""Token request and strict parsing of its response (RFC 6749 sections 4.4, 5 and 6, RFC 7523, RFC 8693, RFC 8705, RFC 9449)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from toolgen.connectors.http.oauth.dpop import ProofKey, check_binding
 from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, OutboundResponse
 from toolgen.core.errors import SecretError
 from toolgen.model.auth import OAuth
 from toolgen.model.excerpt import bounded
 from toolgen.model.secret import Unprinted
 
-__all__ = ["Issued", "ResolvedSecrets", "members_of", "read_answer", "read_members", "refusal", "request"]
+__all__ = ["JWT_BEARER", "Issued", "ResolvedSecrets", "members_of", "read_answer", "read_members", "refusal", "request"]
 
 _TYPES = "urn:ietf:params:oauth:token-type:"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+"""Grant that presents an assertion (RFC 7523 section 2.1)."""
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}\Z")
@@ -47,8 +50,8 @@ _ERRORS = {
     "invalid_target": "it does not give tokens for this audience or resource",
     "unsupported_grant_type": "it does not know this grant",
     "access_denied": "it denies the client a token",
-    "invalid_dpop_proof": "it requires a proof of possession, which toolgen does not send",
-    "use_dpop_nonce": "it requires a proof of possession, which toolgen does not send",
+    "invalid_dpop_proof": "it does not accept the proof of possession, or requires one (dpop: true)",
+    "use_dpop_nonce": "it requires a proof of possession with a nonce of its own (dpop: true)",
     "interaction_required": "it requires a person to sign in or consent first",
     "login_required": "it requires a person to sign in or consent first",
     "consent_required": "it requires a person to sign in or consent first",
@@ -66,10 +69,11 @@ class ResolvedSecrets(Unprinted, frozen=True, kw_only=True):
     private_key: str = ""
     refresh_token: str = ""
     subject_token: str = ""
+    assertion: str = ""
 
 
 class Issued(Unprinted, frozen=True, kw_only=True):
-    """Token response: a bearer token, its lifetime in seconds (0: only for the current call) and the new refresh token, if any."""
+    """Token response: a token, its lifetime in seconds (0: only for the current call) and the new refresh token, if any."""
 
     token: str
     seconds: float
@@ -92,6 +96,8 @@ def request(
             }
             if form.token_type:
                 fields["requested_token_type"] = form.token_type
+        case "jwt_bearer":
+            fields |= {"grant_type": JWT_BEARER, "assertion": _workload_assertion(held.assertion, now)}
     given = {"scope": " ".join(form.scopes), "audience": form.audience, "resource": form.resource}
     fields |= {name: value for name, value in given.items() if value}
     fields |= more
@@ -112,14 +118,17 @@ def request(
     return OutboundRequest(method="POST", url=endpoint, headers=headers, body=urlencode(fields).encode())
 
 
-def read_answer(reply: OutboundResponse, scopes: tuple[str, ...]) -> Issued:
-    """Return the token of an answer. Raises `OutboundError` for any other answer, with a message without text of the endpoint."""
+def read_answer(reply: OutboundResponse, scopes: tuple[str, ...], key: ProofKey | None = None) -> Issued:
+    """Return the token of an answer, which has to be bound to the key if there is one. Raises `OutboundError` for any other answer, with a
+    message without text of the endpoint."""
     if 300 <= reply.status < 400:
         raise OutboundError("it redirects, which is not followed: name the endpoint itself as token_url")
-    return read_members(reply.status, members_of(reply), scopes)
+    return read_members(reply.status, members_of(reply), scopes, key)
 
 
-def read_members(status: int, answer: Mapping[str, object], scopes: tuple[str, ...]) -> Issued:
+def read_members(
+    status: int, answer: Mapping[str, object], scopes: tuple[str, ...], key: ProofKey | None = None
+) -> Issued:
     """Return the token of the members of an answer. Raises as `read_answer`."""
     if status != 200 or (
         answer.get("error") and "access_token" not in answer
@@ -128,7 +137,10 @@ def read_members(status: int, answer: Mapping[str, object], scopes: tuple[str, .
     token, kind = answer.get("access_token"), answer.get("token_type")
     if not isinstance(token, str) or not _TOKEN.match(token):
         raise OutboundError("its answer has no access_token that could be sent in a header")
-    if not isinstance(kind, str) or kind.lower() != "bearer":
+    kind = kind.lower() if isinstance(kind, str) else ""
+    if key is not None:
+        check_binding(token, kind, key)
+    elif kind != "bearer":
         raise OutboundError("its token is not a bearer token")
     granted = _granted(answer.get("scope"))
     if granted is not None and (lacking := [one for one in scopes if one not in granted]):
@@ -189,6 +201,23 @@ def _form(body: bytes) -> Mapping[str, object]:
     if len(answer := dict(fields)) != len(fields):
         raise OutboundError("its answer has a field twice")
     return answer
+
+
+def _workload_assertion(assertion: str, now: float) -> str:
+    """Return the assertion of a workload, as its platform wrote it. Raises `SecretError` for one that no server could accept.
+
+    The authorization server verifies it. What has expired is sent nowhere, because a file that nobody renews is the usual fault.
+    """
+    import jwt  # noqa: PLC0415 - for sources with such a credential
+
+    try:
+        claims = jwt.decode(assertion, options={"verify_signature": False})
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        raise SecretError("the assertion of an OAuth client is no JWT") from None
+    expires = claims.get("exp")
+    if isinstance(expires, bool) or not isinstance(expires, int | float) or not expires > now:
+        raise SecretError("the assertion of an OAuth client has expired, or never does (exp)")
+    return assertion
 
 
 def _assertion(form: OAuth, endpoint: str, held: ResolvedSecrets, now: float) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from toolgen.connectors.executor import Destination, Permit
+from toolgen.connectors.http.oauth.dpop import ProofKey, ask_with_proof
 from toolgen.connectors.http.oauth.identity_assertion import (
     ExpectedAssertion,
     assertion_request,
@@ -24,7 +25,7 @@ from toolgen.connectors.http.oauth.rotation import Rotation
 from toolgen.connectors.http.oauth.server_metadata import discover_token_url
 from toolgen.connectors.http.oauth.token_endpoint import Issued, ResolvedSecrets, read_answer, request
 from toolgen.connectors.http.outbound.client import ask
-from toolgen.connectors.http.outbound.request import OutboundError, TlsMaterial, Via
+from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, TlsMaterial, Via
 from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.connectors.secrets import Secret, SecretReference, SecretResolver
 from toolgen.core.clock import Clock
@@ -51,7 +52,7 @@ Jitter = Callable[[float, float], float]
 
 
 class BearerToken(Unprinted, frozen=True, kw_only=True):
-    """Bearer token. It may be sent until `until`, and should be replaced from `ahead` on (monotonic seconds)."""
+    """Token that a request is sent with. It may be sent until `until`, and should be replaced from `ahead` on (monotonic seconds)."""
 
     value: str
     ahead: float
@@ -62,7 +63,10 @@ class BearerToken(Unprinted, frozen=True, kw_only=True):
 
 
 class _Slot(Struct, kw_only=True):
-    """State of one token: available, being requested, or not available for a while after a failure."""
+    """State of one token: available, being requested, or not available for a while after a failure.
+
+    `key` is the one that it is bound to, if it is no bearer token.
+    """
 
     token: BearerToken | None = None
     asking: asyncio.Task[BearerToken] | None = None
@@ -70,6 +74,7 @@ class _Slot(Struct, kw_only=True):
     wait: float = 0.0
     faults: int = 0
     mended: float = -_MENDED_S
+    key: ProofKey | None = None
 
 
 class OAuthClients:
@@ -119,7 +124,7 @@ class OAuthClient:
         self._clock = grants.clock
         self.form = form
         self._endpoint = endpoint
-        self._own = _Slot()
+        self._own = self._made_slot()
         self._exchanged: OrderedDict[tuple[str, bytes], _Slot] = OrderedDict()
         self._found: tuple[str, float] | None = None
 
@@ -172,12 +177,19 @@ class OAuthClient:
         slot.token = None
         return True
 
+    def proof_key(self, who: str, subject: Secret | None) -> ProofKey | None:
+        """Return the key that a token is bound to; None for bearer tokens. Each caller whose token is exchanged has another."""
+        return self._slot(who, subject).key
+
     async def close(self) -> None:
         """Cancel token requests in progress."""
         asking = [slot.asking for slot in (self._own, *self._exchanged.values()) if slot.asking is not None]
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
+
+    def _made_slot(self) -> _Slot:
+        return _Slot(key=ProofKey.generate() if self.form.dpop else None)
 
     def _slot(self, who: str, subject: Secret | None) -> _Slot:
         if self.form.grant != "token_exchange":
@@ -188,7 +200,7 @@ class OAuthClient:
         key = (who, hashlib.sha256(subject.reveal().encode()).digest())
         slot = self._exchanged.get(key)
         if slot is None:
-            slot = self._exchanged[key] = _Slot()
+            slot = self._exchanged[key] = self._made_slot()
             while len(self._exchanged) > _MAX_TOKENS:
                 self._exchanged.popitem(last=False)
         else:
@@ -208,7 +220,7 @@ class OAuthClient:
     async def _renewed(self, slot: _Slot, subject: Secret | None) -> BearerToken:
         began = self._clock.monotonic()
         try:
-            issued = await self._issued(subject)
+            issued = await self._issued(subject, slot.key)
         except (OutboundError, SecretError) as error:
             why = error.message if isinstance(error, SecretError) else str(error)
             slot.fault, slot.faults = why, slot.faults + 1
@@ -225,18 +237,19 @@ class OAuthClient:
         )
         return slot.token
 
-    async def _issued(self, subject: Secret | None) -> Issued:
+    async def _issued(self, subject: Secret | None, key: ProofKey | None) -> Issued:
         form = self.form
         held = ResolvedSecrets(
             client_id=await self._value(form.client_id),
             client_secret=await self._value(form.client_secret),
             private_key=await self._value(form.private_key),
             subject_token=subject.reveal() if subject is not None else "",
+            assertion=await self._value(form.assertion),
         )
         if form.authorization_server is not None:
-            return await self._asserted(form.authorization_server, held)
+            return await self._asserted(form.authorization_server, held, key)
         if form.refresh_token is None:
-            return await self._post(held)
+            return await self._post(held, key)
         configured = await self._value(form.refresh_token)
         async with self._grants.rotation.held(self._endpoint, held.client_id, configured) as place:
             given = place.read()
@@ -246,12 +259,14 @@ class OAuthClient:
                 private_key=held.private_key,
                 refresh_token=given,
             )
-            issued = await self._post(used)
+            issued = await self._post(used, key)
             if issued.refresh_token and issued.refresh_token != given:
                 place.keep(issued.refresh_token)
             return issued
 
-    async def _asserted(self, server: ResourceAuthorizationServer, held: ResolvedSecrets) -> Issued:
+    async def _asserted(
+        self, server: ResourceAuthorizationServer, held: ResolvedSecrets, key: ProofKey | None
+    ) -> Issued:
         """Exchange the caller's token for an assertion, and that for a token of the API's authorization server. The assertion is presented
         once and kept nowhere."""
         own = ResolvedSecrets(
@@ -274,9 +289,12 @@ class OAuthClient:
         asked = request(self.form, self._endpoint, held, self._clock.now())
         reply = await ask(asked, self._via(await self._tls()))
         assertion = read_assertion(reply, expected, self._clock.now())
-        presented = assertion_request(server, endpoint, own, assertion, self._clock.now())
+
+        def presented() -> OutboundRequest:
+            return assertion_request(server, endpoint, own, assertion, self._clock.now())
+
         try:
-            return read_answer(await ask(presented, via), self.form.scopes)
+            return read_answer(await ask_with_proof(presented, via, key, self._clock), self.form.scopes, key)
         except OutboundError as error:
             raise _at(server, error) from None
 
@@ -286,9 +304,12 @@ class OAuthClient:
             self._found = (await discover_token_url(issuer, via), now + _METADATA_S)
         return self._found[0]
 
-    async def _post(self, held: ResolvedSecrets) -> Issued:
-        asked = request(self.form, self._endpoint, held, self._clock.now())
-        return read_answer(await ask(asked, self._via(await self._tls())), self.form.scopes)
+    async def _post(self, held: ResolvedSecrets, key: ProofKey | None) -> Issued:
+        def asked() -> OutboundRequest:
+            return request(self.form, self._endpoint, held, self._clock.now())
+
+        reply = await ask_with_proof(asked, self._via(await self._tls()), key, self._clock)
+        return read_answer(reply, self.form.scopes, key)
 
     def _via(self, tls: TlsMaterial) -> Via:
         return Via(

@@ -78,6 +78,7 @@ class OutboundResponse(Unprinted, frozen=True, kw_only=True):
     content_type: str
     body: bytes
     retry_after: str = ""
+    dpop_nonce: str = ""
 
     def __repr__(self) -> str:
         return f"OutboundResponse({self.status})"

@@ -71,6 +71,7 @@ async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
         content_type=response.headers.get("content-type", ""),
         body=body,
         retry_after=response.headers.get("retry-after", ""),
+        dpop_nonce=response.headers.get("dpop-nonce", ""),
     )
 
 

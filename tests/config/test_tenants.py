@@ -11,6 +11,7 @@ import pytest
 
 from tests.gateway.governed import project
 from tests.gateway.tenants import OTHER, OWN, listed, two_projects
+from toolgen.config.gateway import mount_of
 from toolgen.config.settings import Settings, load, load_tenant, load_tenants
 from toolgen.config.tenant_separation import TenantSeparation
 from toolgen.core.errors import ConfigError
@@ -196,10 +197,36 @@ def test_the_address_of_a_tenant_ends_in_its_path(tmp_path: Path, url: str, take
 
 
 @pytest.mark.parametrize(
-    "path", ["/x", "/t", "/t/", "/t/A", "/t/a/b", "/t/a/../b", "//t/a", "/t//a", "/t/a;x", "/t/%61"]
+    "path",
+    [
+        *("/t", "/t/", "/t/A", "/t/a/b", "/t/a/../b", "//t/a", "/t//a", "/t/a;x", "/t/%61", "/mcp", "/oauth/x", "/v1"),
+        *("/.well-known", "/a/..", "/a/./b", "/%61", "/a~", "/a b", "/a\\b", "//a", "/a/b/c/d/e", f"/{'a' * 41}"),
+    ],
 )
-def test_an_address_has_no_other_path(tmp_path: Path, path: str) -> None:
+def test_an_address_with_a_path_that_is_no_mount_path_is_refused(tmp_path: Path, path: str) -> None:
     file = project(tmp_path / OWN, SERVER, POLICY)
     changed(file, gateway={"url": f"https://tools.example.com{path}"})
-    with pytest.raises(ConfigError, match="url: takes only scheme, host and port"):
+    with pytest.raises(ConfigError, match=" url: "):
         load(file)
+
+
+@pytest.mark.parametrize(
+    ("path", "mount"), [("", ""), ("/", ""), ("/toolgen", "/toolgen"), ("/a/b.c/", "/a/b.c"), ("/t/acme", "")]
+)
+def test_an_address_may_have_a_mount_path(tmp_path: Path, path: str, mount: str) -> None:
+    file = project(tmp_path / OWN, SERVER, POLICY)
+    changed(file, gateway={"url": f"https://tools.example.com{path}"})
+    url = load(file).url
+    assert url == f"https://tools.example.com{path.rstrip('/')}"
+    assert mount_of(url) == mount
+
+
+def test_console_and_gateway_are_at_one_path_of_a_host(tmp_path: Path) -> None:
+    file = project(tmp_path / OWN, SERVER, POLICY)
+    changed(
+        file, gateway={"url": "https://tools.example.com/toolgen"}, console={"url": "https://tools.example.com/other"}
+    )
+    with pytest.raises(ConfigError, match=" url: "):
+        load(file)
+    changed(file, console={"url": "https://tools.example.com/toolgen"})
+    assert load(file).console.url == "https://tools.example.com/toolgen"

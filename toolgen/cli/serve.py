@@ -12,6 +12,7 @@ from toolgen.cli.caller_options import CommandCaller, caller
 from toolgen.cli.greeting import greeting
 from toolgen.cli.install import note_client
 from toolgen.cli.options import config, logs
+from toolgen.config.gateway import mount_of
 from toolgen.config.settings import ListenerSettings, load_tenants
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.python.gateway import Gateway
@@ -71,7 +72,7 @@ def command(
 
 def _listen(gateway: Administration, host: str | None, port: int | None, workers: int | None, logs: Logs) -> None:
     settings = gateway.settings
-    if urlsplit(settings.url).path:
+    if urlsplit(settings.url).path and not mount_of(settings.url):
         raise ConfigError(
             "gateway.url: is the address of a tenant, and this command serves the project alone",
             where=str(settings.path),

@@ -13,7 +13,7 @@ from toolgen.core.units import parse_duration
 from toolgen.core.yaml_file import YamlDocument
 from toolgen.model.secret import SecretReference, parse_reference
 
-__all__ = ["ConsoleSettings", "GivenConsole", "SignIn", "check_apps_host", "read_console"]
+__all__ = ["ConsoleSettings", "GivenConsole", "SignIn", "check_apps_host", "check_mount_path", "read_console"]
 
 # Nothing that ends a directive of a Content Security Policy, or begins another.
 _ORIGIN = re.compile(r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?/?\Z")
@@ -117,6 +117,20 @@ def check_apps_host(console: ConsoleSettings, document: YamlDocument, *taken: st
             "apps: names the host of the gateway itself, so that pages of apps would be of the console's own site",
             where=document.where("console", "apps"),
             suggestion="use another host name that leads to the gateway, like https://apps.gateway.example.com or http://apps.localhost:8080",
+        )
+
+
+def check_mount_path(console: ConsoleSettings, document: YamlDocument, url: str) -> None:
+    """Refuse a console at another path than `url`, the gateway's address for agents, has on the same host: links and cookies have one path.
+
+    Raises `ConfigError`.
+    """
+    own, gateway = urlsplit(console.url), urlsplit(url)
+    if console.url and url and own.netloc == gateway.netloc and own.path != gateway.path:
+        raise ConfigError(
+            "url: has another path than gateway.url on the same host",
+            where=document.where("console", "url"),
+            suggestion=f"write {url}",
         )
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "StateSettings",
     "TlsFiles",
     "contains",
+    "mount_of",
     "read_drain",
     "read_grace",
     "read_networks",
@@ -43,14 +44,19 @@ Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
 
 _VISIBLE = re.compile(r"[\x21-\x7e]{1,300}\Z")
 _HOST = re.compile(r"[a-z0-9._-]{1,253}\Z")
-_TENANT_PATH = re.compile(r"(?:/t/[a-z][a-z0-9-]{0,39})?/?\Z")
+_TENANT_PATH = re.compile(r"/t/[a-z][a-z0-9-]{0,39}/?\Z")
+# No dots at the beginning, and nothing that has to be encoded: every proxy and browser spells such a path alike.
+_MOUNT_PATH = re.compile(r"(?:(?:/[A-Za-z0-9_-][A-Za-z0-9._-]{0,39}){1,4})?/?\Z")
+_OWN_PATHS = frozenset(
+    {"accounts", "apps", "console", "healthz", "mcp", "metrics", "oauth", "openapi.json", "readyz", "t", "v1"}
+)
 _MAX_DRAIN_S = 3600.0
 _DEFAULT = {"https": 443, "http": 80}
 
 
 def read_public_url(given: str | None, where: str) -> str:
-    """Return the origin (`https://tools.example.com`, with a port unless it is the default one), and after it the path of a tenant; "" if
-    none is set.
+    """Return the origin (`https://tools.example.com`, with a port unless it is the default one), and after it the path of a tenant, or the
+    one that the gateway is mounted at; "" if none is set.
 
     Raises `ConfigError`. Tokens are sent to it, so it must be https; http is only for loopback (RFC 9728 section 7, RFC 8252 section 8.3).
     """
@@ -67,11 +73,11 @@ def read_public_url(given: str | None, where: str) -> str:
             where=where,
             suggestion="set the address that agents use, in front of any proxy",
         )
-    if parts.username is not None or not _TENANT_PATH.match(parts.path) or "?" in given or "#" in given:
+    if parts.username is not None or not _is_mount_path(parts.path) or "?" in given or "#" in given:
         raise ConfigError(
-            "url: takes only scheme, host and port, and /t/NAME for a tenant",
+            "url: takes only scheme, host, port and a plain path, /t/NAME for a tenant, and none of the gateway's own paths",
             where=where,
-            suggestion="remove user, path, query and fragment; the gateway adds /mcp itself",
+            suggestion="remove user, query and fragment; write a mount path like https://example.com/toolgen, the gateway adds /mcp itself",
         )
     if parts.scheme != "https" and not _is_loopback(host):
         raise ConfigError(
@@ -82,6 +88,15 @@ def read_public_url(given: str | None, where: str) -> str:
     named = f"[{host}]" if ":" in host else host
     origin = f"{parts.scheme}://{named}" + (f":{port}" if port not in {None, _DEFAULT[parts.scheme]} else "")
     return origin + parts.path.rstrip("/")
+
+
+def mount_of(url: str) -> str:
+    """Return the path that a proxy mounts the gateway with this public address at, like `/toolgen`; "" if the gateway has the whole origin.
+
+    Tenants share an origin that is the gateway's own.
+    """
+    path = urlsplit(url).path
+    return "" if _TENANT_PATH.match(path) else path
 
 
 def read_drain(given: str, where: str) -> float:
@@ -215,6 +230,12 @@ def contains(networks: Networks, peer: str) -> bool:
         return False
     address = getattr(address, "ipv4_mapped", None) or address
     return any(address in network for network in networks)
+
+
+def _is_mount_path(path: str) -> bool:
+    if _TENANT_PATH.match(path):
+        return True
+    return bool(_MOUNT_PATH.match(path)) and _OWN_PATHS.isdisjoint(path.split("/")[1:2])
 
 
 def _is_address(host: str) -> bool:

@@ -26,7 +26,7 @@ from toolgen.config.checks import (
     read_middleware,
 )
 from toolgen.config.client_certificates import ClientCertificates, GivenClientCertificates, read_client_certificates
-from toolgen.config.console import ConsoleSettings, GivenConsole, check_apps_host, read_console
+from toolgen.config.console import ConsoleSettings, GivenConsole, check_apps_host, check_mount_path, read_console
 from toolgen.config.environment import PREFIX, InForce, in_force
 from toolgen.config.files import FileSettings, GivenFiles, read_files
 from toolgen.config.gateway import (
@@ -404,6 +404,7 @@ def _settings(document: YamlDocument, path: Path) -> Settings:
     console = replace(read_console(file.console, document), over_tls=file.gateway.tls is not None)
     sign_in = read_sign_in(file.gateway.sign_in, document, url, root)
     check_apps_host(console, document, urlsplit(url).hostname or "", file.gateway.host)
+    check_mount_path(console, document, url)
     overrides = tuple(one for one, _ in entries if one is not None)
     sources = _pinned({name: read_source(document, name, root, warnings) for name in file.sources}, root)
     return Settings(

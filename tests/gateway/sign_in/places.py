@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import secrets
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,13 @@ from tests.services.identity_provider import CLIENT, IdentityProvider
 from toolgen.core.clock import Clock
 from toolgen.frontends.console.app import console_of
 from toolgen.frontends.http.app import App
+from toolgen.frontends.http.request import Rejected, Request, Send, refusal
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.sign_in.opening import open_sign_in
 
 REDIRECT = "https://client.example.com/callback"
 LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+HERE, THERE = "/toolgen", "/toolgen-b"
 VERIFIER = "verifier-of-the-client-0123456789-0123456789-01"
 
 
@@ -200,20 +203,32 @@ def write_project(
 
 
 @asynccontextmanager
-async def opened(path: Path, listener: socket.socket, clock: Clock | None = None) -> AsyncIterator[Gateway]:
-    """The gateway of a project on a socket, with its pages."""
+async def application(path: Path, clock: Clock | None = None) -> AsyncIterator[Gateway]:
+    """The gateway of a project."""
     loaded = Gateway.load(path)
     parts = {"settings": loaded.settings, "manifest": loaded.manifest, "policy": loaded.policy}
     async with loaded if clock is None else Gateway(**parts, clock=clock) as gateway:
-        app = App(gateway, url=gateway.settings.url)
-        app.open_console(lambda authentication: console_of(gateway, authentication))
-        open_sign_in(app, gateway.sign_in, gateway)
-        async with listening(app, listener):
-            try:
-                yield gateway
-            finally:
-                app.end_streams()
-                await app.close()
+        yield gateway
+
+
+@asynccontextmanager
+async def opened_application(gateway: Gateway) -> AsyncIterator[App]:
+    """The HTTP application of a gateway, with its pages."""
+    app = App(gateway, url=gateway.settings.url)
+    app.open_console(lambda authentication: console_of(gateway, authentication))
+    open_sign_in(app, gateway.sign_in, gateway)
+    try:
+        yield app
+    finally:
+        app.end_streams()
+        await app.close()
+
+
+@asynccontextmanager
+async def opened(path: Path, listener: socket.socket, clock: Clock | None = None) -> AsyncIterator[Gateway]:
+    """The gateway of a project on a socket, with its pages."""
+    async with application(path, clock) as gateway, opened_application(gateway) as app, listening(app, listener):
+        yield gateway
 
 
 @asynccontextmanager
@@ -226,3 +241,42 @@ async def place(
     path = write_project(root / f"project-{secrets.token_hex(4)}", provider, url, **settings)
     async with opened(path, listener, clock) as gateway, httpx.AsyncClient() as browser:
         yield Place(gateway, url, provider, browser)
+
+
+class MountProxy:
+    """Proxy of a host: sends a request to the application of its path. `removes`: it removes the path first; `well_known`: it sends the
+    well-known addresses of the host too."""
+
+    def __init__(self, apps: dict[str, App], *, removes: bool, well_known: bool) -> None:
+        self._apps = apps
+        self._removes = removes
+        self._well_known = well_known
+
+    async def serve(self, request: Request, send: Send) -> None:
+        for path, app in self._apps.items():
+            found = re.match(rf"(/\.well-known/[a-z-]+)?{path}(/.*)?\Z", request.path)
+            if found is not None and (self._well_known or not found[1]):
+                if self._removes:
+                    request.path = f"{found[1] or ''}{found[2] or ''}" or "/"
+                await app.serve(request, send)
+                return
+        await send(request.finish(refusal(Rejected(404, "not_found", "nothing is here"))))
+
+
+@asynccontextmanager
+async def mounts(
+    root: Path, provider: IdentityProvider, *, removes: bool = False, well_known: bool = True
+) -> AsyncIterator[tuple[Place, Place]]:
+    """Two gateways below paths of one host."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with AsyncExitStack() as stack:
+        apps, gateways = {}, {}
+        for path in (HERE, THERE):
+            project = write_project(root / path[1:], provider, f"{origin}{path}")
+            gateways[path] = await stack.enter_async_context(application(project))
+            apps[path] = await stack.enter_async_context(opened_application(gateways[path]))
+        await stack.enter_async_context(listening(MountProxy(apps, removes=removes, well_known=well_known), listener))
+        browser = await stack.enter_async_context(httpx.AsyncClient())
+        one, other = (Place(gateways[path], f"{origin}{path}", provider, browser) for path in (HERE, THERE))
+        yield one, other

@@ -26,7 +26,7 @@ from pydantic import AnyUrl
 
 from tests.frontends.console.axe import AXE
 from tests.frontends.console.people import CHROMIUM, FLAGS, form_token, needs_chromium
-from tests.gateway.sign_in.places import Place, opened, place, policy_of, write_project
+from tests.gateway.sign_in.places import Place, mounts, opened, place, policy_of, write_project
 from tests.redis_server import RedisServer
 from tests.services.identity_provider import CLIENT, SECRET, IdentityProvider
 
@@ -120,6 +120,19 @@ async def test_the_sdk_client_signs_in_from_the_address_alone(
         assert storage.tokens is not None
         assert storage.tokens.refresh_token
         assert [one["code"] for one in here.recorded()][:2] == ["token_issued", "consented"]
+
+
+@pytest.mark.parametrize("well_known", [True, False])
+async def test_the_sdk_client_signs_in_below_a_mount_path(
+    tmp_path: Path, provider: IdentityProvider, well_known: bool
+) -> None:
+    """Also if the proxy of the host sends nothing outside of the path to the gateway."""
+    async with (
+        mounts(tmp_path, provider, removes=not well_known, well_known=well_known) as (here, _),
+        connected(here.url, "auto", Storage()) as client,
+    ):
+        answer = await client.call_tool("shop__query", {"sql": "SELECT name FROM customers"})
+        assert answer.is_error is False
 
 
 # A real OpenID provider

@@ -76,6 +76,7 @@ async def test_a_page_of_one_tenant_answers_no_question_of_another(tmp_path: Pat
         page = await here.page(here.asked(await here.client()))
         question = {name: value for name, value in here.browser.cookies.items() if "authorization" in name}
         assert question
+        assert f'action="/t/{OWN}/oauth/consent"' in page.text
         async with httpx.AsyncClient(cookies=question) as http:
             assert (await there.answer(page, http)).status_code == 403
         assert (await here.answer(page)).status_code == 303

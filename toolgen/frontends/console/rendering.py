@@ -51,7 +51,7 @@ _ASSETS = {
     "icon.svg": b"image/svg+xml",
 }
 # Links of templates are written from the root of the gateway.
-_LINK = re.compile(r'(?<=(?:href|tion)=")(?=/console)|(?<=src=")(?=/console)')
+_LINK = re.compile(r'(?<=(?:href|tion)=")(?=/(?:console|oauth))|(?<=src=")(?=/console)')
 
 
 @cache

@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, urlsplit
 
-from toolgen.config.gateway import Networks, contains
+from toolgen.config.gateway import Networks, contains, mount_of
 from toolgen.config.settings import ClientCertificates
 from toolgen.core.errors import AuditError, StateError, place_of
 from toolgen.frontends.http.authentication import Authentication
 from toolgen.frontends.http.client_address import client_of
 from toolgen.frontends.http.connections import InFlight
 from toolgen.frontends.http.cross_origin import CrossOrigin
-from toolgen.frontends.http.mount_path import mount_path
+from toolgen.frontends.http.mount_path import below_mount, mount_path, mounted_at
 from toolgen.frontends.http.protected_resource import MCP, WELL_KNOWN
 from toolgen.frontends.http.request import (
     LOOPBACK_HOSTS,
@@ -114,8 +114,8 @@ class App:
 
     `hosts` are the permitted names in the Host header; `ANY_HOST` for a gateway whose names are not known. `certificates` names the proxies
     that are trusted to state a client's certificate, `proxies` those that are trusted to state a client's address. `url` is the public
-    address of the gateway. `cross_origin` names the web pages of other origins that may use it. `open_metrics`: anyone may read the
-    metrics without names, not only those who may read the audit log.
+    address of the gateway; requests have its path, or a proxy removed it. `cross_origin` names the web pages of other origins that may use
+    it. `open_metrics`: anyone may read the metrics without names, not only those who may read the audit log.
     """
 
     def __init__(
@@ -154,6 +154,7 @@ class App:
         self._apps_host = ""
         self._sign_in: OwnEndpoints | None = None
         self._https = url.startswith("https://")
+        self._mount = mount_of(url)
 
     def open_console(self, pages: Callable[[Authentication], Pages], url: str = "", *, apps_host: str = "") -> None:
         """Serve the console at this origin too. It shares the authentication and its limit of failed attempts. `apps_host` is the host name
@@ -193,6 +194,11 @@ class App:
 
     async def serve(self, request: Request, send: Send) -> None:
         """Answer one request of either adapter. Raises only the errors of `send`."""
+        if self._mount and not mount_path():
+            request.path = below_mount(request.path, self._mount)
+            with mounted_at(self._mount):
+                await self.serve(request, send)
+            return
         if not self._proxies or not contains(self._proxies, request.peer):
             await send(await self._answered(request))
             return

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from urllib.parse import quote
 
-__all__ = ["mount_path", "mounted_at", "path_of"]
+__all__ = ["below_mount", "mount_path", "mounted_at", "path_of"]
+
+_WELL_KNOWN = "/.well-known/"
 
 _PATH: ContextVar[str] = ContextVar("mount_path", default="")
 
@@ -32,3 +34,18 @@ def mounted_at(path: str) -> Iterator[None]:
         yield
     finally:
         _PATH.reset(token)
+
+
+def below_mount(path: str, mount: str) -> str:
+    """Return the path of a request without the mount path, which a proxy may have removed already.
+
+    Metadata has the path after the well-known name (RFC 8414 and RFC 9728, section 3.1). The path is compared as it was sent: another
+    spelling is not the mount path.
+    """
+    head = ""
+    if path.startswith(_WELL_KNOWN):
+        head, slash, rest = path[len(_WELL_KNOWN) :].partition("/")
+        head, path = f"{_WELL_KNOWN}{head}", f"{slash}{rest}"
+    if path == mount or path.startswith(f"{mount}/"):
+        path = path[len(mount) :]
+    return f"{head}{path}" or "/"

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from toolgen.config.gateway import mount_of
 from toolgen.frontends.http.request import Rejected, Request, Response, json_response
 from toolgen.gateway.protocol import Facade
 
@@ -33,6 +34,8 @@ class ProtectedResource:
         self._url = url
         parts = urlsplit(url)
         self._well_known = f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}"  # RFC 9728, section 3.1
+        if mount_of(url):  # the root is somebody else's, and may lead elsewhere
+            self._well_known = f"{url}{WELL_KNOWN}"
         self._own = own
 
     def metadata(self, request: Request, path: str = MCP) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import ssl
@@ -20,8 +21,15 @@ from tests.services.identity_provider import IdentityProvider
 from toolgen.config.sign_in import ClientSettings
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.http.outbound.tls import context_of
-from toolgen.core.clock import SystemClock
+from toolgen.core.clock import Clock, FixedClock, SystemClock
 from toolgen.gateway.sign_in.client_documents import ClientDocuments, is_document_address
+from toolgen.gateway.sign_in.document_cache import (
+    ClientDocumentCache,
+    DocumentError,
+    HostLimits,
+    LoadedDocument,
+    lifetime_of,
+)
 from toolgen.gateway.sign_in.errors import OAuthError
 from toolgen.model.egress_proxy import EgressProxy
 from toolgen.model.verdict import Verdict
@@ -85,12 +93,14 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
         context_of.cache_clear()
 
 
-def documents(host: Host, egress: Egress | None = None, settings: ClientSettings | None = None) -> ClientDocuments:
+def documents(
+    host: Host, egress: Egress | None = None, settings: ClientSettings | None = None, clock: Clock | None = None
+) -> ClientDocuments:
     rules = egress or Egress(allow=frozenset({("localhost", host.port)}))
     return ClientDocuments(
         settings or ClientSettings(),
         lambda place: rules.check(place.host, place.port, place.address),
-        SystemClock(),
+        clock or SystemClock(),
     )
 
 
@@ -260,3 +270,115 @@ async def test_hosts_that_the_operator_did_not_allow_are_not_asked(host: Host) -
     with pytest.raises(OAuthError, match="did not allow"):
         await known.client(host.client_id)
     assert host.asked == []
+
+
+async def test_many_requests_for_a_document_are_one_fetch(host: Host) -> None:
+    host.said |= {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": f"https://localhost:{host.port}/keys"}
+    known = documents(host)
+    clients = await asyncio.gather(*(known.client(host.client_id) for _ in range(100)))
+    host.said = {"keys": [{"kid": "1"}]}
+    await asyncio.gather(*(known.key_set(one, "1") for one in clients))
+    assert host.asked == ["/client.json", "/keys"]
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "kept_s"),
+    [("", 300), ("max-age=120", 120), ("public, max-age=60, s-maxage=9", 60), ("max-age=999999999", 3600)],
+)
+async def test_a_document_is_kept_as_long_as_its_server_permits(host: Host, cache_control: str, kept_s: float) -> None:
+    clock = FixedClock()
+    known = documents(host, clock=clock)
+    host.headers = {"cache-control": cache_control}
+    await known.client(host.client_id)
+    clock.advance(kept_s - 1)
+    host.said["client_name"] = "Changed"
+    assert (await known.client(host.client_id)).name == "Chat"
+    clock.advance(1)
+    assert (await known.client(host.client_id)).name == "Changed"
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "age", "seconds"),
+    [
+        ("", "", 60.0),
+        ("no-store", "", 0.0),
+        ("private, NO-CACHE", "", 0.0),
+        ('no-cache="set-cookie", max-age=5', "", 0.0),
+        ("max-age=0", "", 0.0),
+        ("max-age=100", "30", 70.0),
+        ("max-age=100", "101", 0.0),
+        ("max-age=100", "-1", 100.0),
+        ("max-age=100, max-age=10", "", 10.0),
+        ("max-age=-5", "", 60.0),
+        ("max-age=x", "", 60.0),
+        ("max-age=1000", "", 600.0),
+    ],
+)
+def test_the_time_that_an_answer_may_be_kept(cache_control: str, age: str, seconds: float) -> None:
+    assert lifetime_of(cache_control, age, usual_s=60.0, longest_s=600.0) == seconds
+
+
+async def test_a_key_that_is_new_is_found_before_the_set_expires(host: Host) -> None:
+    clock = FixedClock()
+    host.said |= {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": f"https://localhost:{host.port}/keys"}
+    known = documents(host, clock=clock)
+    client = await known.client(host.client_id)
+    host.said, host.headers = {"keys": [{"kid": "1"}]}, {"cache-control": "max-age=600"}
+    assert await known.key_set(client, "1") == host.said
+    host.said = {"keys": [{"kid": "2"}]}
+    assert await known.key_set(client, "2") == {"keys": [{"kid": "1"}]}  # an invented id is not worth a fetch each time
+    clock.advance(10)
+    assert await known.key_set(client, "2") == host.said
+    for _ in range(50):
+        await known.key_set(client, "invented")
+    assert host.asked == ["/client.json", "/keys", "/keys"]
+
+
+async def test_strangers_cannot_have_a_host_asked_without_end(host: Host) -> None:
+    clock = FixedClock()
+    known = documents(host, clock=clock)
+    host.status = 404
+    codes = set()
+    for number in range(60):
+        with pytest.raises(OAuthError) as refused:
+            await known.client(f"https://localhost:{host.port}/{number}")
+        codes.add((refused.value.code, refused.value.status))
+    assert len(host.asked) == 30
+    assert codes == {("invalid_client", 400), ("temporarily_unavailable", 503)}
+    clock.advance(20)
+    host.status = 200
+    assert (await known.client(host.client_id)).name == "Chat"
+
+
+def test_the_limits_of_hosts_are_bounded() -> None:
+    limits = HostLimits(FixedClock())
+    for number in range(3000):
+        limits.take(f"{number}.example")
+    assert len(limits._buckets) == 1000
+
+
+async def test_the_cache_is_bounded_and_a_request_that_ends_leaves_the_fetch_to_the_others() -> None:
+    gate, loads = asyncio.Event(), []
+
+    async def load(address: str) -> LoadedDocument[str]:
+        loads.append(address)
+        await gate.wait()
+        if address == "bad":
+            raise DocumentError("is bad")
+        return LoadedDocument(address, 60.0)
+
+    cache = ClientDocumentCache(load, FixedClock())
+    first, second = asyncio.create_task(cache.get("a")), asyncio.create_task(cache.get("a"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    gate.set()
+    assert (await second, loads) == ("a", ["a"])
+    for number in range(1200):
+        await cache.get(str(number))
+    assert len(cache._known) == 500
+    for _ in range(2):
+        with pytest.raises(DocumentError):
+            await cache.get("bad")
+    assert loads.count("bad") == 1

@@ -72,9 +72,13 @@ class Clients:
         kept = await self._store.get(HostedClient, client_id)
         return None if kept is None else kept.value
 
-    async def key_set(self, client: HostedClient) -> Mapping[str, Any]:
-        """Return the public keys of a client. Raises `OAuthError`."""
-        return await self._documents.key_set(client)
+    async def key_set(self, client: HostedClient, key_id: str = "") -> Mapping[str, Any]:
+        """Return the public keys of a client, among them the one with a key id if there is such a key. Raises `OAuthError`."""
+        return await self._documents.key_set(client, key_id)
+
+    async def close(self) -> None:
+        """Cancel the fetches that run."""
+        await self._documents.close()
 
     async def register(self, said: Mapping[str, Any], address: str) -> tuple[HostedClient, dict[str, Any]]:
         """Store a client that registers itself; returns it, and the answer, which alone contains its secret.

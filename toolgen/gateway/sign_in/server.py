@@ -48,6 +48,7 @@ class SignInServer(Struct, frozen=True, kw_only=True):
 
     async def close(self) -> None:
         """Close open connections."""
+        await self.clients.close()
         await self.store.close()
 
 

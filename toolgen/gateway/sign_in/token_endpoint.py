@@ -356,7 +356,7 @@ class TokenEndpoint:
         client = await self._dependencies.clients.find(client_id) if client_id else None
         keys = None
         if client is not None and client.method == "private_key_jwt" and "client_assertion" in form:
-            keys = await self._dependencies.clients.key_set(client)
+            keys = await self._dependencies.clients.key_set(client, _key_id(form["client_assertion"]))
         return KnownRecords(client=client, keys=keys, code=code, grant=grant, audiences=self._dependencies.audiences)
 
     async def _grant_of(self, token: str) -> SignInGrant | None:
@@ -421,6 +421,16 @@ def _subject(assertion: str) -> str:
     except (ValueError, IndexError, KeyError, TypeError, msgspec.MsgspecError):
         return ""
     return subject if isinstance(subject, str) else ""
+
+
+def _key_id(assertion: str) -> str:
+    """Return the key id in the header of an assertion; "" for none. It is not verified, and names nothing but what to look for."""
+    try:
+        header = assertion.split(".", maxsplit=1)[0]
+        key_id = msgspec.json.decode(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4)))["kid"]
+    except (ValueError, KeyError, TypeError, msgspec.MsgspecError):
+        return ""
+    return key_id if isinstance(key_id, str) else ""
 
 
 def _error_of(status: int, body: Mapping[str, Any]) -> OAuthError:

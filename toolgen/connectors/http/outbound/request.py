@@ -79,6 +79,8 @@ class OutboundResponse(Unprinted, frozen=True, kw_only=True):
     body: bytes
     retry_after: str = ""
     dpop_nonce: str = ""
+    cache_control: str = ""
+    age: str = ""
 
     def __repr__(self) -> str:
         return f"OutboundResponse({self.status})"

@@ -72,6 +72,8 @@ async def exchange(asked: OutboundRequest, via: Via) -> OutboundResponse:
         body=body,
         retry_after=response.headers.get("retry-after", ""),
         dpop_nonce=response.headers.get("dpop-nonce", ""),
+        cache_control=response.headers.get("cache-control", ""),
+        age=response.headers.get("age", ""),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import jsonpath
@@ -109,37 +110,50 @@ def test_any_path_selects_what_the_library_selects_or_is_over_its_budget(path: s
         compiled.select(value, StepBudget(used - 1))
 
 
-NESTED: Any = 0
-for _ in range(12):
-    NESTED = [NESTED, NESTED]
 LONG = "a" * 200_000
 BLOW_UP = "(a{1,50}){1,50}b"
 
-HOSTILE = [
-    ("$..*..*..*", NESTED),
-    ("$..[?count($..*) > 0]", NESTED),
-    ("$..[?@ == $]", NESTED),
-    ("$.a[?1 == 2]", {"a": [0] * 200_000}),
-    ("$.a[?!@]", {"a": [0] * 200_000}),
-    ("$.a[?@ == $.b]", {"a": [[0] * 2_000] * 200, "b": [0] * 2_000}),
-    ("$.a[?@ == $.b]", {"a": [{"t": LONG}] * 20_000, "b": {"t": "".join([LONG])}}),
-    ("$.a[?@ == $.b]", {"a": ["".join([LONG, "b"]) for _ in range(3_000)], "b": LONG + "b"}),
-    ("$.a[?@ < $.b]", {"a": ["".join([LONG, "b"]) for _ in range(3_000)], "b": LONG + "b"}),
-    (f"$.a[?search(@, '{BLOW_UP}')]", {"a": [LONG]}),
-    ("$.a[?match(@, $.b)]", {"a": [LONG], "b": BLOW_UP}),
-    ("$.a[?search('a', @)]", {"a": [f"a{{1,40}}{number}" for number in range(200)]}),
-    ("$.a[?search(@, '(a*)*b')]", {"a": [LONG] * 5}),
-    ("$.a[?" + " || ".join(["@ == $.b"] * 300) + "]", {"a": list(range(1_000)), "b": -1}),
-    ("$" + "['a','a']" * 20, {"a": {}}),
-    ("$[" + ",".join(["*"] * 400) + "]", {"a": [0] * 100, **{str(number): 0 for number in range(1_000)}}),
+
+def nested(times: int) -> Any:
+    """Return an array of two equal arrays, and so on."""
+    value: Any = 0
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
+def chain(times: int) -> Any:
+    """Return an object in an object, and so on."""
+    value: Any = {"a": {}}
+    for _ in range(times):
+        value = {"a": value}
+    return value
+
+
+# Documents are made in their test: together they take over a gigabyte.
+HOSTILE: list[tuple[str, Callable[[], Any]]] = [
+    ("$..*..*..*", lambda: nested(12)),
+    ("$..[?count($..*) > 0]", lambda: nested(12)),
+    ("$..[?@ == $]", lambda: nested(12)),
+    ("$.a[?1 == 2]", lambda: {"a": [0] * 200_000}),
+    ("$.a[?!@]", lambda: {"a": [0] * 200_000}),
+    ("$.a[?@ == $.b]", lambda: {"a": [[0] * 2_000] * 200, "b": [0] * 2_000}),
+    ("$.a[?@ == $.b]", lambda: {"a": [{"t": LONG}] * 20_000, "b": {"t": "".join([LONG])}}),
+    ("$.a[?@ == $.b]", lambda: {"a": ["".join([LONG, "b"]) for _ in range(3_000)], "b": LONG + "b"}),
+    ("$.a[?@ < $.b]", lambda: {"a": ["".join([LONG, "b"]) for _ in range(3_000)], "b": LONG + "b"}),
+    (f"$.a[?search(@, '{BLOW_UP}')]", lambda: {"a": [LONG]}),
+    ("$.a[?match(@, $.b)]", lambda: {"a": [LONG], "b": BLOW_UP}),
+    ("$.a[?search('a', @)]", lambda: {"a": [f"a{{1,40}}{number}" for number in range(200)]}),
+    ("$.a[?search(@, '(a*)*b')]", lambda: {"a": [LONG] * 5}),
+    ("$.a[?" + " || ".join(["@ == $.b"] * 300) + "]", lambda: {"a": list(range(1_000)), "b": -1}),
+    ("$" + "['a','a']" * 20, lambda: chain(20)),
+    ("$[" + ",".join(["*"] * 400) + "]", lambda: {"a": [0] * 100, **{str(number): 0 for number in range(1_000)}}),
 ]
 
 
-@pytest.mark.parametrize(("path", "value"), HOSTILE, ids=[path[:40] for path, _ in HOSTILE])
-def test_what_takes_too_long_is_ended(path: str, value: Any) -> None:
-    if path.startswith("$['a','a']"):
-        for _ in range(20):
-            value = {"a": value}
+@pytest.mark.parametrize(("path", "made"), HOSTILE, ids=[path[:40] for path, _ in HOSTILE])
+def test_a_selection_of_too_many_steps_ends(path: str, made: Callable[[], Any]) -> None:
+    value = made()
     for dialect in ("rfc9535", "extended"):
         with pytest.raises(JsonPathError, match="100000 steps"):
             JsonPath(path, dialect).select(value, StepBudget(100_000))  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ AUTH: Mapping[str, Any] = {
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """What is asked, how an agent would search for it, the right operation, and what is done with it.
+    """Task of an agent: the request, a search query, the right operation, and the use of its answer.
 
     `do` is one of: "call" (once), "top" (the item with the most of `by`, of all there are) and "sql".
     """
@@ -238,7 +238,7 @@ class Agent:
         self.calls = self.failed = self.characters = 0
 
     async def ask(self, tool: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
-        """Whether a call worked, and its text."""
+        """Success of a call, and its text."""
         params = {"name": tool, "arguments": arguments}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         headers = {"mcp-protocol-version": STYLE, "accept": "application/json, text/event-stream"}
@@ -309,7 +309,7 @@ class Agent:
     def _following(
         self, text: str, properties: Mapping[str, Any], arguments: Mapping[str, Any], count: int
     ) -> dict[str, Any] | None:
-        """What changes for the next page, as an agent would think of it."""
+        """Return the arguments that an agent would change for the next page."""
         said = re.search(r"read on with (\{.*?\})(?:[;.\s]|$)", text)
         if said:
             return {**json.loads(said[1])}

@@ -79,7 +79,7 @@ class Found(dict[str, list[int]]):
     """The ranks of the right tools, from 1, by system; 0 where it was not among the first ten."""
 
     def shown(self, name: str) -> str:
-        """One row: recall at each depth of a system's queries, or of all."""
+        """Row of the table: recall at each depth, for the queries of one system or of all."""
         ranks = self[name] if name in self else [rank for ranks in self.values() for rank in ranks]
         odd = [rank for own in ([self[name]] if name in self else self.values()) for rank in own[1::2]]
         values = " ".join(f"{recall(ranks, depth):7.3f}" for depth in DEPTHS)

@@ -1,7 +1,7 @@
-"""What the record costs: appending as a gateway does, group commit, signing, and verifying against what canonical JSON and SHA-256 cost.
+"""Cost of the audit log: appending as a gateway does, group commit, signing, and verification compared with canonical JSON and SHA-256.
 
 `python -m bench.audit` runs it. CPU is that of the whole process, threads and kernel included, with the stage that makes the entries and
-the log that keeps them, less the same calls without either. Rounds are interleaved, medians reported. `--dir` says on which disk.
+the log that stores them, minus the same calls without both. Rounds are interleaved, medians reported. `--dir` selects the disk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Stage = Callable[[Call, CallContext, Next], Awaitable[Result]]
 
 
 class Plain:
-    """What is recorded where nothing is sensitive."""
+    """Recorded arguments where nothing is sensitive."""
 
     def arguments(self, call: Call) -> JsonObject:
         return call.arguments
@@ -56,14 +56,14 @@ class Plain:
 
 
 async def answer(call: Call, call_context: CallContext) -> Result:
-    """What a call comes to when nothing of it costs anything: one turn of the loop, as for any answer."""
+    """Executor that costs nothing: one turn of the event loop, as for any answer."""
     call_context.verdict, call_context.rule = "allow", "support-reads"
     await asyncio.sleep(0)
     return ANSWER
 
 
 async def bare(call: Call, call_context: CallContext, proceed: Next) -> Result:
-    """The same without a record."""
+    """Pipeline without an audit log."""
     return await proceed(call, call_context)
 
 

@@ -79,7 +79,7 @@ def peak() -> float:
 
 
 async def refused(port: int, kind: str, bodies: int) -> tuple[list[Success | Failed], float]:
-    """How so many endless bodies ended that were read at once, and by how many MiB the peak grew."""
+    """Return how many endless bodies, read at the same time, had each outcome, and the growth of the peak in MiB."""
     executor = HttpExecutor(
         schemes={},
         auth={},

@@ -1,6 +1,6 @@
-"""What a call of a bridged server costs the gateway over pipes: CPU per call, beside what the server takes, with 1 and 16 in flight.
+"""Cost of a call of a bridged server over pipes: CPU of the gateway and of the server per call, with 1 and 16 in flight.
 
-Once with the command held by this process, and once by another as with several workers, whose CPU counts too. Rounds are interleaved.
+The command is a child of this process, or of another one as with several workers, whose CPU is included. Rounds are interleaved.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ async def measured(executor: McpExecutor, call: Call, lanes: int, holder: int) -
 
 
 def hold(spec: CommandSpec, link: socket.socket) -> None:
-    """What the process above the workers does: holds the command until the other end of `link` is closed."""
+    """Supervisor process: it holds the command until the other end of `link` is closed."""
 
     async def main() -> None:
         server = CommandServer((spec,))

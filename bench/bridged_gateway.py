@@ -1,7 +1,7 @@
-"""What bridged MCP servers cost a gateway that is served: CPU per call over REST and MCP beside a function's, and starting twenty of them.
+"""Cost of bridged MCP servers for a gateway: CPU per call over REST and MCP compared with a function, and the start of twenty servers.
 
-A call over pipes is held against the same front's call of a function that answers the same, and against a client that does nothing but
-write a line to the server and read one. Only the gateway's own process is counted where it says so.
+A call over pipes is compared with a call of a function with an equal answer over the same front end, and with a client that only
+writes a line to the server and reads one. Some rows count only the process of the gateway, and say so.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ async def own_start() -> float:
 
 
 async def own_starts(servers: int) -> float:
-    """The same of some servers side by side, to the last of them."""
+    """Time until the last of several servers has started, side by side."""
     began = time.perf_counter()
     await asyncio.gather(*(own_start() for _ in range(servers)))
     return time.perf_counter() - began

@@ -36,7 +36,7 @@ POLICY += 'rules: [{id: reads, to: [agent], tools: ["*"], effects: [read], verdi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What a cold `toolgen build` of one description may cost, and a gateway over its tools that is ready."""
+    """Budget of a cold `toolgen build` of one description, and of the start of a gateway with its tools."""
 
     label: str
     pattern: str

@@ -1,10 +1,10 @@
-"""What one governed call costs: CPU of the gateway's process per call, over REST and MCP, with everything on and the audit durable.
+"""Cost of one governed call: CPU of the gateway's process per call, over REST and MCP, with all stages and a durable audit log.
 
 `make bench` runs it. An upstream that answers 1 KB of JSON, the gateway and the callers are three processes on loopback; only the
-gateway's CPU is counted, because on a shared machine it is the figure that stays the same. Rounds are interleaved, medians reported.
+gateway's CPU is counted, because it is stable on a shared machine. Rounds are interleaved, medians reported.
 With `--against DIR`, another checkout of toolgen that was set up is measured in the same rounds. `--flat` makes 100,000 calls in place
 of rounds, 64 in flight, and prints how long they took and what memory the gateway has after the first 10,000, 50,000 and 100,000, and
-what a connection that rests holds.
+the memory of an idle connection.
 With `--pairs N` too, N pairs of short rounds, 64 calls in flight, alternate between the two checkouts, and the median difference of a
 pair is printed with its standard error: what a small difference needs on a noisy machine.
 `--tools` calls a query of SQLite (its statement seen before), a function, a POST with a JSON body and a GraphQL operation over REST, with
@@ -214,7 +214,7 @@ def flat(lanes: int) -> None:
 
 
 async def idle_kb(port: int, pid: int) -> float:
-    """What each of `IDLE` connections holds of the gateway's memory after a call over REST."""
+    """Memory of the gateway per connection, for `IDLE` connections that are idle after a call over REST."""
     before = resident_mb(pid)
     request = request_of(port, REST)
     writers = []

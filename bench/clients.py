@@ -1,4 +1,4 @@
-"""What a request costs with each HTTP client that could carry tool calls: `python -m bench.clients [--calls 2000] [--in-flight 32]`.
+"""Cost of a request with each HTTP client that could send tool calls: `python -m bench.clients [--calls 2000] [--in-flight 32]`.
 
 Each sends the same GET to the same server on loopback (a process of its own) and reads 1 KB of JSON. Prints microseconds of this process's
 CPU per call, its threads included, medians of interleaved rounds. "toolgen" is a tool call's whole exchange: headers checked and read, the
@@ -76,7 +76,7 @@ async def spent(send: _Send, calls: int, in_flight: int) -> float:
 
 
 async def clients(port: int, *, http2: bool) -> tuple[dict[str, _Send], list[Callable[[], Awaitable[object]]]]:
-    """How each sends the request, and what closes them."""
+    """Function that sends the request for each client, and the one that closes all."""
     url = f"http://127.0.0.1:{port}/e"
     asked = HttpRequest(method="GET", url=url, headers=(), body=None)
     dialer = Dialer(

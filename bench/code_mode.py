@@ -1,8 +1,8 @@
-"""How long code of an agent takes to start: a whole call of `run_code` through a gateway, and one with a call of a tool in it.
+"""Start time of code mode: a whole call of `run_code` through a gateway, without and with a call of a tool.
 
     python -m bench.code_mode [--calls 200]
 
-Each run has a process of its own. At most 20 ms to start; exits 1 where the median is above that.
+Each run has a separate process. The bound is 20 ms; the exit status is 1 if the median is above it.
 """
 
 from __future__ import annotations

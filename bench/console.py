@@ -1,7 +1,7 @@
-"""What the console's pages take of the server, with a million entries on record: the time from a request to its whole answer.
+"""Latency of the console's pages with a million audit entries: the time from a request to its whole answer.
 
-`python -m bench.console` runs it, on the log of `bench.index`. The first answer of each page stands apart from the median of the
-later ones, which find figures kept.
+`python -m bench.console` runs it, on the log of `bench.index`. The first answer of each page is printed separately from the median of
+later ones, which use cached figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What putting a credential on a request costs: a static key, a key in a file, a token that is at hand, an AWS signature.
+"""Cost of adding a credential to a request: a static key, a key in a file, a cached token, an AWS signature.
 
 `python -m bench.credentials [ROUNDS]` prints CPU microseconds a request for each, the rounds interleaved and their median taken. Exit 1
-when a token that is at hand costs more than twice what a static key does: then something is resolved or asked for that need not be.
+if a cached token costs more than twice as much as a static key: then something is resolved without need.
 """
 
 from __future__ import annotations

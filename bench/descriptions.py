@@ -1,4 +1,4 @@
-"""What descriptions of arguments lose on the way to a model: sentences that are cut, values and defaults that are listed in words.
+"""Losses of argument descriptions on the way to a model: sentences that are cut, values and defaults that are listed in words.
 
 `python -m bench.descriptions [FILE...]` reads the descriptions of the corpus, and compares what the document says of each argument with
 what is listed and with what describe_tool shows. `--show` prints the arguments that lose something. Exit 1 when a budget is missed.
@@ -103,7 +103,7 @@ def _has_values_in_words(shown: Any) -> bool:
 
 
 def losses(text: str, shown: Any) -> Iterator[str]:
-    """What of an argument's description is missing in the schema that is shown."""
+    """Return the parts of an argument's description that are missing in the listed schema."""
     whole = json.dumps(shown, ensure_ascii=False)
     if str(shown.get("description", "")).endswith("…") and not text.rstrip().endswith(("…", "...")):
         yield "cut"

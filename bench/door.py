@@ -1,7 +1,7 @@
-"""What a new user meets first: `python -m bench.door`. Lines of README, and time and size of `make setup` and `make demo`.
+"""First steps of a new user: `python -m bench.door`. Lines of README, and time and size of `make setup` and `make demo`.
 
-A copy of the files under version control is made in a temporary folder, without any environment. Packages come from the cache of pip, as
-for somebody who has installed them before; the first of two rounds fills it. On a busy machine the CPU seconds say more than the seconds.
+A copy of the files under version control is made in a temporary folder, without any environment. Packages come from the cache of pip,
+which the first of two rounds fills. On a busy machine the CPU seconds are more reliable than the elapsed ones.
 `--no-install` leaves out what installs packages.
 """
 

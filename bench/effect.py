@@ -1,7 +1,7 @@
-"""How long an edit of the policy, a revoked key and a pause take until every worker holds them, with real processes over one Redis.
+"""Delay until every worker applies an edit of the policy, a revoked key and a pause, with real processes and one Redis.
 
-`python -m bench.effect` serves a small project with `toolgen serve --workers 2` over a Redis of its own, keeps asking over connections that
-reach each worker, and prints how long after a change the last answer came that did not know of it yet. It ends with 1 above a second.
+`python -m bench.effect` serves a small project with `toolgen serve --workers 2` with a separate Redis, sends requests over connections to
+each worker, and prints the time from a change to the last answer without it. The exit status is 1 above a second.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Asking:
         self.answers: list[tuple[float, str]] = []
 
     async def lane(self) -> None:
-        """One connection, which stays with one worker."""
+        """Connection that stays with one worker."""
         limits = httpx.Limits(max_connections=1)
         async with httpx.AsyncClient(base_url=self._url, limits=limits, timeout=20) as http:
             while True:
@@ -93,7 +93,7 @@ async def measure(root: Path, served: Served, rounds: int) -> dict[str, list[flo
 
 
 def changes(root: Path, pauses: SharedPauses) -> list[tuple[str, frozenset[str], Change, Change]]:
-    """What is done, the codes of the answers from then on, and how it is taken back."""
+    """Change, the codes of the answers after it, and its reversal."""
     keys = root / "policies" / "keys.yaml"
 
     async def deny() -> None:

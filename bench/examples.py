@@ -108,7 +108,7 @@ def _values(documents: Documents, holder: Mapping[str, Any]) -> list[Any]:
 
 
 def judge(tool: Tool, described: SpecOperation, found: Found) -> tuple[str, str]:
-    """What becomes of one example, and a word on why."""
+    """Outcome of one example, and a reason in a word."""
     place, name, media_type, value = found
     binding = tool.binding
     assert isinstance(binding, HttpBinding)

@@ -1,5 +1,6 @@
-"""What breaker, places, retry budget, kept answers and the ledger's stage cost a call that does well: `python -m bench.failures`.
+"""Cost of failure handling for a successful call: `python -m bench.failures`.
 
+Circuit breaker, concurrency limit, retry budget, cached answers and the idempotency stage.
 Microseconds of CPU a call, medians of interleaved rounds, around an executor that only answers.
 """
 

@@ -40,7 +40,7 @@ NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One that can be planted: the how-manieth of its module, where, and what it does."""
+    """Fault that can be planted: its number in the module, its place and its effect."""
 
     module: Path
     number: int
@@ -58,7 +58,7 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """The same for all that a line has of one kind."""
+        """Name shared by all faults of one kind in a line."""
         return f"{self.module}: {self.text}: {self.what}"
 
 
@@ -184,7 +184,7 @@ def _number(node: ast.AST) -> bool:
 
 
 def faults_of(module: Path) -> list[Fault]:
-    """Everything that can be planted in a module, in the order it stands."""
+    """Return the faults that can be planted in a module, in the order of its lines."""
     planter = Planter(module)
     written = (ROOT / module).read_text(encoding="utf-8")
     planter.visit(ast.parse(written))
@@ -261,7 +261,7 @@ def _bodies(tree: ast.AST) -> Iterator[list[ast.stmt]]:
 
 
 def _opens(statement: ast.stmt) -> bool:
-    """Whether it is a docstring or an import from __future__, which nothing may stand before."""
+    """Return True for a docstring or an import from __future__, which must come first."""
     if isinstance(statement, ast.ImportFrom):
         return statement.module == "__future__"
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

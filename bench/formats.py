@@ -47,7 +47,7 @@ def tools_of(paths: Sequence[Path]) -> list[Tool]:
 
 
 def judged(name: str, tools: Sequence[Tool]) -> tuple[int, str, float]:
-    """How many tools a provider's SDK refuses, the first reason, and the CPU seconds of emitting them all."""
+    """Return the number of tools that a provider's SDK refuses, the first reason, and the CPU seconds of emitting all."""
     started = process_time()
     emitted = [FORMATS[name](tool) for tool in tools]
     spent = process_time() - started
@@ -62,7 +62,7 @@ def judged(name: str, tools: Sequence[Tool]) -> tuple[int, str, float]:
 
 
 def mistaken(name: str, tool: Tool) -> bool:
-    """Whether a refusal is the SDK's mistake: LangChain takes a property that is named `$ref` for a reference."""
+    """Return True if a refusal is a mistake of the SDK: LangChain takes a property that is named `$ref` for a reference."""
     return name == "langchain" and b'"$ref":{' in msgspec.json.encode(tool.input_schema)
 
 

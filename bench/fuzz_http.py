@@ -41,11 +41,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Refused:
-    """What is no request. Nothing behind it is read."""
+    """Error for bytes that are no request. The rest is not read."""
 
 
 def read(parts: Iterable[bytes], *, at_once: bool = False) -> list[Seen | Refused]:
-    """What our reader makes of bytes that come in these parts; `at_once` takes a body that is there whole as a connection does."""
+    """Parse bytes that arrive in these parts with our reader; `at_once` takes a complete body at once, like a connection."""
     reader, found = RequestReader(), list[Seen | Refused]()
     head: RequestHead | None = None
     body = b""
@@ -76,7 +76,7 @@ def read(parts: Iterable[bytes], *, at_once: bool = False) -> list[Seen | Refuse
 
 
 def by_h11(wire: bytes) -> list[Seen | Refused]:
-    """What h11 makes of the same bytes. An absolute target is reduced to what it says beside the host, and an empty line is not read."""
+    """Parse the bytes with h11. An absolute target is reduced to its path and query, and an empty line is skipped."""
     connection, found = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_SIZE), list[Seen | Refused]()
     head: h11.Request | None = None
     body = b""
@@ -229,7 +229,7 @@ class Fuzzer:
     _alone: dict[bytes, int] = field(default_factory=dict)
 
     def fault(self, wire: bytes) -> str:
-        """What is wrong with how this was answered; "" for nothing."""
+        """Return the fault of an answer, "" for none."""
         ours, theirs = read([wire]), by_h11(wire)
         methods = [one.method if isinstance(one, Seen) else "" for one in ours]
         answers = self._answers(wire, methods, [one for one in ours if not isinstance(one, Seen) or one.complete])
@@ -310,7 +310,7 @@ def _parsed(said: bytes, methods: list[str], number: int) -> tuple[list[tuple[in
 
 
 def fuzz(port: int, seed: int, seconds: float) -> tuple[Counter[int], str]:
-    """How often each status was answered in so many seconds, and the first fault, if any."""
+    """Return the number of answers by status in so many seconds, and the first fault."""
     fuzzer, until = Fuzzer(port), time.monotonic() + seconds
     for number, wire in enumerate(wires(seed, sys.maxsize)):
         if fault := fuzzer.fault(wire):

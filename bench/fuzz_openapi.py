@@ -163,7 +163,7 @@ def _circle(holder: Any, key: Any, places: list[tuple[Any, Any]], chance: random
 
 
 def fault(path: Path) -> str:
-    """What is wrong with how a file is read, or ""."""
+    """Return the fault in reading a file, or ""."""
     try:
         return "; ".join(broken(path)[:5])
     except DescriptionError:
@@ -185,7 +185,7 @@ def documents(largest: int) -> dict[str, Any]:
 
 
 def run(rounds: int, largest: int, start: int, seconds: float = 0.0) -> tuple[int, list[str]]:
-    """How many documents were read, and every failure, each with the document and the seed that bring it back."""
+    """Return the number of documents read, and every failure with the document and seed that reproduce it."""
     failures = []
     count = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -59,7 +59,7 @@ def database(dialect: str) -> Database:
 
 
 def mutated(statements: Sequence[str], seed: int) -> str:
-    """One of the statements with one to five things about it changed."""
+    """Return one of the statements with one to five changes."""
     chance = random.Random(seed)
     pieces = PIECE.findall(chance.choice(statements))
     for _ in range(chance.choice((1, 1, 1, 2, 3, 5))):
@@ -101,7 +101,7 @@ def mutated(statements: Sequence[str], seed: int) -> str:
 
 
 def faults(sql: str, known: Database, scope: SqlScope) -> Iterator[str]:
-    """What is wrong with the guard's answer; nothing, for a sound one."""
+    """Return the fault of the guard's verdict, empty for none."""
     parameters = ["x"] * placeholders(sql, known, scope)
     answer = guard(sql, parameters, database=known, scope=scope, attributes={})
     if isinstance(answer, Deny):
@@ -124,7 +124,7 @@ def faults(sql: str, known: Database, scope: SqlScope) -> Iterator[str]:
 
 
 def placeholders(sql: str, known: Database, scope: SqlScope) -> int:
-    """How many parameters a statement asks for, as the refusal of none at all tells."""
+    """Return the number of parameters of a statement, from the refusal of none."""
     answer = guard(sql, [], database=known, scope=scope, attributes={})
     found = re.search(r"has (\d+) placeholders", answer.reason) if isinstance(answer, Deny) else None
     return int(found[1]) if found else 0

@@ -125,7 +125,7 @@ def _name(location: str) -> str:
 
 
 class Watched:
-    """One engine's database, and everything about it that a query must leave as it was."""
+    """Database of one engine, and its state that a query must not change."""
 
     def __init__(self, dialect: str, location: str, scratch: Path) -> None:
         self.dialect = dialect
@@ -179,7 +179,7 @@ class Watched:
 
 
 def faults(sql: str, checked: Statement, result: Success | Failed, seconds: float) -> Iterator[str]:
-    """What is wrong with the answer; nothing, for a sound one."""
+    """Return the fault of an answer, empty for none."""
     data = (
         result.data
         if isinstance(result, Success)

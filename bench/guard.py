@@ -1,7 +1,7 @@
-"""What the SQL guard costs: CPU of one verdict on a statement never seen before, and on one it has seen.
+"""Cost of the SQL guard: CPU of one verdict on a new statement, and on a known one.
 
 `python -m bench.guard` prints medians by dialect, for a simple query, one with a join, groups and a row filter, and one with common table
-expressions and window functions. Every statement of a round is written differently, so that none is remembered; then each is asked again.
+expressions and window functions. Every statement of a round is different, so that none is cached; then each is judged again.
 """
 
 from __future__ import annotations

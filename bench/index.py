@@ -1,7 +1,7 @@
-"""What the index of the log costs and gives: how fast a log is taken over, and how long a search takes among a million entries.
+"""Speed of the audit index: indexing a log, and searching a million entries.
 
 `python -m bench.index` runs it. The log is made of the lines that a gateway writes, in segments of 64 MiB as it closes them; agents, tools,
-outcomes and times are drawn at random, but the same each time. `--postgres URL` measures an index there too, in an empty database.
+outcomes and times are random with a fixed seed. `--postgres URL` measures an index there too, in an empty database.
 """
 
 from __future__ import annotations

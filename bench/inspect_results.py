@@ -1,10 +1,10 @@
-"""How well `inspect_results:` finds what answers hold, and what looking costs.
+"""Quality and cost of the detectors of `inspect_results:`.
 
 Precision and recall of each detector over the labelled set of bench/result_corpus.py, and the time for 1 KB of JSON by all detectors,
-where there is nothing to find and where there is. `--misses` lists what was missed and what was found where nothing is.
+without and with findings. `--misses` lists false negatives and false positives.
 
-Where idnumbers is installed, how often `national_ids` is wrong when all countries are asked for. With `--classifier`, orders to a model by
-rules alone, by the model alone and by both: over the set, and over texts that were written without a look at the rules.
+If idnumbers is installed, the error rate of `national_ids` for all countries. With `--classifier`, prompt injections found by rules
+alone, by the model alone and by both: in the set, and in texts that were written independently of the rules.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class KeptModel(Model):
 
 
 def orders(cases: list[Labelled]) -> dict[str, dict[str, Score]]:
-    """What finds instructions, by the set and by what looks: `rules`, `classifier`, and `both`, where one of them suffices."""
+    """Print how well instructions are found, by set and by detector: `rules`, `classifier`, and `both`, where one of them suffices."""
     model = Classifier(KeptModel(installed_model()), timeout_s=3600)
     labelled = [(texts_of(case.data), "instructions" in case.holds) for case in cases]
     unseen = [*((text, True) for text in UNSEEN_ORDERS), *((text, False) for text in UNSEEN_INNOCENT)]

@@ -192,7 +192,7 @@ def _item(number: int, many: bool) -> dict[str, dict[str, Any]]:
 
 
 def _more(path: str, number: int, many: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """What else is at a path: the count of a collection, and of some items an action and a function."""
+    """Further operations of a path: the count of a collection, and an action and a function of some items."""
     if many:
         common = [{"$ref": f"#/components/parameters/{one}"} for one in ("search", "filter")]
         whole = {

@@ -1,7 +1,7 @@
-"""What counting costs: a call's three buckets in memory, in the process above several workers, and in Redis.
+"""Cost of counting: the three buckets of a call in memory, in the supervisor process, and in Redis.
 
-`python -m bench.limits` prints microseconds of CPU per call, medians of several rounds, and ends with 1 above a budget. Both ends are
-counted of the process above, and this one alone of Redis.
+`python -m bench.limits` prints microseconds of CPU per call, medians of several rounds, and exits with 1 above a budget. The figure of the
+supervisor includes both processes, that of Redis only this one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CALL = Call(id="c", tool=PETS.tools["pets__list_pets"], arguments={}, principal=
 
 
 def charges() -> tuple[LimitCharge, ...]:
-    """What the call takes of the three limits."""
+    """Charges of the call on the three limits."""
     made = Limits(LIMITS, SystemClock()).charges(CALL)
     assert not isinstance(made, Deny)
     return made
@@ -72,7 +72,7 @@ async def redis(lanes: int, port: int) -> float:
 
 
 async def above(lanes: int) -> float:
-    """The same where the process above several workers counts; its part is done in this process too."""
+    """CPU if the supervisor process counts; its part runs in this process too."""
     server = CountServer(SystemClock())
     link = CountClient((await server.connect()).detach())
     try:

@@ -1,7 +1,7 @@
-"""What it takes to list a whole catalog over MCP: 1,223 tools of GitHub and Spotify, every page, over HTTP, once it was listed before.
+"""Time to list a whole catalog over MCP: 1,223 tools of GitHub and Spotify, every page, over HTTP, after a first listing.
 
-`python -m bench.listing` starts a gateway and prints the median, the least and the longest of the rounds in milliseconds, and the
-gateway's CPU, for each era. Exit 1 where even the least is beyond `MAX_DURATION_MS`: on a busy machine the others say how busy it is.
+`python -m bench.listing` starts a gateway and prints median, minimum and maximum of the rounds in milliseconds, and the gateway's
+CPU, for each protocol style. Exit 1 if the minimum is above `MAX_DURATION_MS`: the others depend on the load of the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a middleware costs: CPU of one more, before and after a call, measured over the stage that asks them with a call as it is.
+"""Cost of a middleware: CPU of one more, before and after a call, measured at the stage that runs them.
 
-`before` and `after` are coroutines that answer None; the last rows let one narrow an argument, which every guard then judges again, and one
-that is plain, which runs in a thread.
+`before` and `after` are coroutines that answer None; in the last rows one narrows an argument, so that every guard runs again, and one is
+a plain function, which runs in a thread.
 """
 
 from __future__ import annotations

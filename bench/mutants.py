@@ -1,4 +1,4 @@
-"""Whether tests notice: plants one small fault after the other in a module, and runs the tests that come by it.
+"""Mutation testing: plant one small fault after the other in a module, and run the tests that reach it.
 
     python -m bench.mutants                                          (200 faults drawn from policy, pipeline, audit and gateway)
     python -m bench.mutants --faults 500 --seed 7 --seconds 14400 --results /tmp/faults.jsonl
@@ -6,13 +6,13 @@
     python -m bench.mutants toolgen/core/yaml_file.py --tests tests/policy/document/test_policy.py --seconds 300
     python -m bench.mutants toolgen/state/*.py --most 40            (of each module, the same ones every time)
 
-Faults are planted in a copy of this checkout, never in it. One run without a fault finds out which tests come by each, how long these
-take, and which of them fail anyway. Then each fault meets the tests of its module that come by it, quick ones first, until one fails.
-What is left of drawn ones meets the tests of others in the same way. What lives stands at the end with file and line. Some do no harm
-(a cache that is asked twice): read each, and write the test that is missing, or why there is none into explained_faults.yaml. A run that
-was ended goes on where it was with the same --results; --again tries those that lived. A fault is named by the text of its line, and
-drawn by that name: lines that come or go elsewhere change few of those that are drawn.
-Exits 1 where any fault of a named module lives that nobody explained, or more than 5 % of the drawn ones.
+Faults are planted in a copy of this checkout, never in it. One run without a fault finds the tests that reach each, their times, and
+those that fail anyway. Then the tests of the fault's module that reach it run, quick ones first, until one fails. Drawn faults that
+survive are tried with the tests of other modules too. Survivors are listed with file and line. Some are harmless (a cache that is
+read twice): read each, and write the missing test, or the reason why there is none into explained_faults.yaml. An interrupted run
+continues with the same --results; --again tries the survivors. A fault is named by the text of its line, and drawn by that name, so
+that changes elsewhere change few of the drawn ones.
+The exit status is 1 if an unexplained fault of a named module survives, or more than 5 % of the drawn ones.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """One line of JSON for each phase of a test."""
+    """Line of JSON for each phase of a test."""
     file = os.environ.get(REPORT)
     if file and "PYTEST_XDIST_WORKER" not in os.environ:  # whose reports the first process gets
         line = json.dumps([report.nodeid, report.outcome, report.duration])
@@ -74,7 +74,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Reach:
-    """What one run without faults told: seconds of each test that passed, and who came by which fault."""
+    """Result of the run without faults: seconds of each test that passed, and the tests that reach each fault."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     failing: set[str] = field(default_factory=set)
@@ -93,7 +93,7 @@ class Reach:
 
 
 def read_reach(report: Path, marks: Path) -> Reach:
-    """What the run wrote: the report of its tests, and the lines of the marks."""
+    """Read the output of the run: the report of its tests, and the lines of the marks."""
     reach = Reach()
     for line in report.read_text(encoding="utf-8").splitlines():
         test, outcome, seconds = json.loads(line)
@@ -219,7 +219,7 @@ def notice(copy: Copy, fault: Fault, chosen: Sequence[str], reach: Reach) -> str
 
 
 def _first_failure(copy: Copy, chosen: Sequence[str], reach: Reach) -> str:
-    """What does not come to an end is tried again with more time, as a busy machine is no fault either."""
+    """Repeat a run that timed out with more time, because a busy machine is no fault."""
     files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
     with tempfile.TemporaryDirectory() as folder:
         report, choice = Path(folder) / "report", Path(folder) / "chosen"
@@ -239,7 +239,7 @@ def _first_failure(copy: Copy, chosen: Sequence[str], reach: Reach) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Results:
-    """What was found out about each fault, in a file that a later run goes on with."""
+    """Results by fault, in a file from which a later run continues."""
 
     file: Path | None
     noticed: dict[str, str] = field(default_factory=dict)
@@ -280,7 +280,7 @@ def copies(number: int) -> Iterator[list[Copy]]:
 
 
 def upto(tests: Sequence[str], reach: Reach, most: float) -> list[str]:
-    """As many of these as take so many seconds together, and one at least."""
+    """Return the first tests that take so many seconds together, at least one."""
     taken, left = [], most
     for test in tests:
         left -= reach.seconds[test]
@@ -292,7 +292,7 @@ def upto(tests: Sequence[str], reach: Reach, most: float) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One run that finds out what is come by, and then one for each fault."""
+    """Run the tests once without faults, and then once for each fault."""
 
     tests: dict[Path, list[str]]
     """Files whose tests a module's faults meet."""

@@ -61,7 +61,7 @@ class Watch(Protocol[T_co]):
     def begin(self) -> None: ...
 
     def end(self) -> T_co:
-        """What there was to see since it began."""
+        """Return the function calls since the start."""
         ...
 
     def remove(self) -> None: ...
@@ -128,7 +128,7 @@ class Memory:
 
 
 def seen(route: tuple[str, dict[str, object]], watch: Watch[T_co]) -> list[T_co]:
-    """What there was to see of several warm calls. The gateway's own timers run in between: the least is a call's own."""
+    """Return the function calls of several warm calls. The minimum counts, because timers of the gateway run in between."""
     found: list[T_co] = []
     failures: list[BaseException] = []
     with _project() as path, contextlib.closing(bind("127.0.0.1", 0)) as listener:

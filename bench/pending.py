@@ -1,8 +1,8 @@
-"""What calls cost that are left to go on: CPU of the gateway's process beside that of direct ones, memory of 10,000 of them at once, and
-how long an event takes to who follows it, at the same gateway and at another one over one Redis.
+"""Cost of pending calls: CPU of the gateway's process compared with direct calls, memory of 10,000 at once, and the delay of an event
+to a subscriber, at the same gateway and at another one with the same Redis.
 
-A pending call here is left at once (`wait: 0`), followed over Server-Sent Events to its end, and asked for. Goals: 1.5 ms CPU more than
-a direct one, 100 MB for 10,000, 0.3 s for an event. `--only cpu memory events` measures some of it.
+A pending call here returns at once (`wait: 0`), is followed by Server-Sent Events to its end, and its result is read. Goals: 1.5 ms CPU
+more than a direct one, 100 MB for 10,000, 0.3 s for an event. `--only cpu memory events` selects parts.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _end(process: subprocess.Popen[Any]) -> None:
 
 
 class Client:
-    """One connection to a gateway, one request at a time."""
+    """Connection to a gateway, with one request at a time."""
 
     def __init__(self, port: int, key: str) -> None:
         self._port, self._key = port, key
@@ -160,7 +160,7 @@ async def direct(client: Client) -> None:
 
 
 async def pending(client: Client) -> None:
-    """One that is left, followed to its end, and asked for."""
+    """Pending call: followed to its end, and its result read."""
     status, answer = await client.ask("POST", CALL, {"arguments": {"petId": 5}, "wait": 0})
     assert status == 202, answer
     path = f"/v1/calls/{answer['call_id']}"

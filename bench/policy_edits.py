@@ -154,7 +154,7 @@ class Bench:
         return time.perf_counter()
 
     def waited(self, key: str, *, allowed: bool) -> float:
-        """When both workers allow, or refuse, calls with this key."""
+        """Wait until both workers allow, or refuse, calls with this key."""
         return max(self._pool.map(lambda one: one.wait(key, allowed=allowed), self._probers))
 
     def cpu(self) -> float:

@@ -1,4 +1,4 @@
-"""What is promised of every reading of every OpenAPI description, checked without the code that keeps it where that can be."""
+"""Invariants of reading any OpenAPI description, checked independently of the reader's code where possible."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs
 
 
 def reading(path: Path) -> SourceReading:
-    """As `toolgen build` reads a description. Raises `DescriptionError`."""
+    """Read a description like `toolgen build`. Raise `DescriptionError`."""
     return usable(read_openapi(_config(path)))
 
 
@@ -60,7 +60,7 @@ def broken(path: Path) -> list[str]:
 
 
 def lost(path: Path, found: SourceReading) -> Iterator[str]:
-    """What a description says of an operation, and its tool does not, without a word: parameters, a body, an answer.
+    """Return the parts of an operation that its tool lacks without a reported problem: parameters, a body, an answer.
 
     The description is read by the reader of `toolgen verify`, which shares nothing with the one that makes tools.
     """
@@ -79,7 +79,7 @@ def lost(path: Path, found: SourceReading) -> Iterator[str]:
 def _silently(
     tool: Tool, binding: HttpBinding, described: SpecOperation, documents: Documents, found: SourceReading
 ) -> Iterator[str]:
-    """What is missing, each as a problem about it would name it."""
+    """Return the missing parts, named as in a problem."""
     bound = {(one.in_, one.name) for one in binding.parameters}
     if isinstance(binding.key, HttpKey):
         bound.add(("header", binding.key.header))

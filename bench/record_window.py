@@ -64,7 +64,7 @@ def lines(entries: int, begin: float, end: float) -> Iterator[bytes]:
 
 
 def _intent(tool: str, arguments: Mapping[str, object]) -> tuple[bytes, bytes]:
-    """What stands before the hash of an intent, and behind it, with places for call, number, session and time."""
+    """Template of an intent, before and after its hash, with placeholders for call, number, session and time."""
     given = json.dumps(arguments, sort_keys=True, separators=(",", ":")).replace("%", "%%").encode()
     name = tool.encode()
     return (
@@ -80,7 +80,7 @@ def _intent(tool: str, arguments: Mapping[str, object]) -> tuple[bytes, bytes]:
 
 
 def _outcome(tool: str, ending: Mapping[str, str]) -> tuple[bytes, bytes]:
-    """The same of an outcome, with places for call, number and time."""
+    """Template of an outcome, with placeholders for call, number and time."""
     texts = {name: text.encode() for name, text in ending.items()}
     code = b'"code":"' + texts["code"] + b'",' if "code" in texts else b""
     return (

@@ -1,6 +1,6 @@
-"""How long `toolgen policy replay` and `suggest` take over a log of so many calls; under an unchanged policy, replay must list nothing.
+"""Time of `toolgen policy replay` and `suggest` for a large log. Under an unchanged policy, replay must list nothing.
 
-`python -m bench.replay` runs it over 100,000 calls: one in ten was refused for want of a rule, a few by a limit or a person.
+`python -m bench.replay` runs it over 100,000 calls: one in ten was refused because no rule allowed it, a few by a limit or a person.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def lines(calls: int) -> Iterator[bytes]:
 
 
 def _timed(work: Callable[[], Found]) -> tuple[Found, str]:
-    """What it returns, and how long it took: on the clock, and of a processor."""
+    """Return the result, and the elapsed and CPU seconds."""
     wall, processor = time.perf_counter(), time.process_time()
     found = work()
     return found, f"{time.perf_counter() - wall:.1f} s ({time.process_time() - processor:.1f} s CPU)"

@@ -404,5 +404,5 @@ def _holds(family: str) -> frozenset[str]:
 
 
 def _said(text: str, family: str) -> frozenset[str]:
-    """What an order brings besides: addresses of people."""
+    """Further data of an order: addresses of people."""
     return frozenset({"personal_data"}) if family == "instructions" and "@" in text else frozenset()

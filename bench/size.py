@@ -1,9 +1,9 @@
-"""How large the program is and where: `python -m bench.size`. Lines, by what they are, of each package, and what is longest.
+"""Size of the program: `python -m bench.size`. Lines of each package by kind, and the longest functions and modules.
 
 A line is code, documentation (of a docstring), a comment or blank. `--long N` prints functions of N lines and more; `--small N` modules of
 at most N lines that one module alone imports, of the same package: these could be part of it. Two lists should be empty: modules of two
 topics (a further paragraph of the docstring that reads like a title), and families (a base class whose only subclass is in
-another file of its folder, and which nothing else uses). The last list has the numbers that have bounds; `python -m bench.path` has those
+another file of its folder, and which nothing else uses). The last list has the numbers with bounds; `python -m bench.path` has those
 of a call.
 """
 
@@ -25,7 +25,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """One file, parsed. `package` is the part of toolgen that it belongs to; `toolgen` for a module beside the packages."""
+    """Parsed file. `package` is its package in toolgen; `toolgen` for a module beside the packages."""
 
     name: str
     package: str
@@ -55,7 +55,7 @@ class Module:
                 yield (node.end_lineno or node.lineno) - node.lineno + 1, f"{self.name}:{node.lineno} {node.name}"
 
     def imports(self) -> Iterator[str]:
-        """What it imports from, by dotted name, and what it takes from there: that may be a module too."""
+        """Return the imported modules by dotted name, and the names taken from them, which may be modules too."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom) and node.module:
                 yield node.module

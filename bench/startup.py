@@ -1,7 +1,7 @@
-"""What it costs to start each command: `python -m bench.startup`. CPU seconds and megabytes at the peak, each with its budget.
+"""Cost of starting each command: `python -m bench.startup`. CPU seconds and peak megabytes, each with a budget.
 
-Every command runs in a process of its own, in a project that is made for it, `--rounds` times; the least of the rounds is printed. Exits 1
-where one is over its budget, or ends otherwise than it should. The peak counts from what this process has itself when it starts another.
+Every command runs in a separate process, in a new project, `--rounds` times; the minimum is printed. The exit status is 1 if a command is
+above its budget or has another exit status than expected. The peak starts at the size of this process when it starts another.
 """
 
 from __future__ import annotations

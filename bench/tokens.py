@@ -1,9 +1,8 @@
-"""What a catalog costs a model before its first word: the static tool list of the three largest descriptions, part by part.
+"""Tokens of a catalog for a model: the static tool list of the three largest descriptions, by part.
 
 `python -m bench.tokens [FILE...]` prints, for each description, the tools, the bytes of the compact JSON of name, description and
-input_schema as they are listed, a quarter of them, and toolgen's own estimate, which is meant to lie above what the known vocabularies
-count. With `--dump DIR` it writes the lists there, for counting them with a vocabulary of your own. Exit 1 when GitHub's needs more than
-280,000.
+input_schema as they are listed, a quarter of them, and toolgen's own estimate, which should be above the count of known
+vocabularies. With `--dump DIR` it writes the lists there, to count them with another vocabulary. Exit 1 if GitHub needs more than 280,000.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a second worker brings: CPU of all processes of a gateway per call, with one worker, with two, and with two and Redis.
+"""Gain of a second worker: CPU of all processes of a gateway per call, with one worker, with two, and with two and Redis.
 
-`python -m bench.workers` prints it for MCP calls with everything on, and what two workers could do on two cores of their own in times of
-what one does on one: a load generator and an upstream need most of a core themselves, so on two cores the calls a second do not show it.
-Rounds are interleaved, medians reported. Redis is on a port of its own, and its CPU is not counted.
+`python -m bench.workers` prints it for MCP calls with everything on, and the throughput of two workers on two cores relative to
+one worker on one core: a load generator and an upstream need most of a core themselves, so on two cores the calls a second do not show it.
+Rounds are interleaved, medians reported. Redis has a separate port, and its CPU is not counted.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ LANES = (1, 16, 64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is measured: the root of its processes, and the request that is one call (GET without a body)."""
+    """Measured target: the root of its processes, and the request of one call (GET without a body)."""
 
     pid: int
     url: str
@@ -79,7 +79,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One target under load for some seconds: CPU us and latencies in us, calls a second."""
+    """Measure a target under load for some seconds: CPU us and latencies in us, calls a second."""
 
     cpu_us: float
     calls_s: float
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def _targets(stack: contextlib.ExitStack, folder: Path, upstream: int) -> dict[str, Target]:
-    """Everything that is installed, started and answering."""
+    """Targets that are installed, started and answering."""
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "getPet", "arguments": {"petId": 5}}}
     ours = {**call, "params": {"name": "pets__get_pet", "arguments": {"petId": 5}}}
     asked = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

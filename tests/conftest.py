@@ -1,6 +1,5 @@
-"""What every test stands on: records of builds go to a folder of this run, and not to the home of who runs it, properties are tried
-with the same examples each time, however long one takes, and sweeps that take minutes run where they are asked for.
-`--hypothesis-profile=search` tries other examples."""
+"""Shared fixtures and hooks. Build records go to a folder of the run, not to the user's home directory. Properties use the same examples
+in each run, without a deadline. Sweeps that take minutes run only on request. `--hypothesis-profile=search` tries other examples."""
 
 from __future__ import annotations
 
@@ -34,21 +33,21 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parent
 _MEMORY = Path("/dev/shm")
-_MIN_FREE = 4 * 2**30  # bytes; a container's own has 64 MiB
+_MIN_FREE = 4 * 2**30  # bytes; that of a container has 64 MiB
 
 
 def _use_memory() -> None:
-    """Temporary files go to a file system in memory, where there is one: a gateway syncs what it records, and tests open thousands."""
+    """Put temporary files on a file system in memory if there is one, because a gateway syncs its audit log and tests open thousands."""
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
         return
     found = os.statvfs(_MEMORY)
     if found.f_bavail * found.f_frsize >= _MIN_FREE and not found.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = str(_MEMORY)
-        tempfile.tempdir = None  # it may have been looked up
+        tempfile.tempdir = None  # reset a cached value
 
 
 _use_memory()
-# No server of a test is certified by a public authority, and reading them all takes 25 ms, for each of some thousand clients.
+# Test servers have no certificate of a public authority. Reading all of these takes 25 ms for each of some thousand clients.
 os.environ["SSL_CERT_FILE"] = str(TESTS / "fixtures" / "authority.pem")
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
@@ -130,13 +129,12 @@ LONG = (
     "test_references",
     "test_policy_cookbook",
 )
-"""Files that take long, the longest first: they run first, so that no process is left with one when the others have nothing to do. The
-first ones wait most of their time, for deadlines and for processes that start: every third place is one of theirs, so that of the
-files that run at once some always have something to do."""
+"""Slow test files, the slowest first. They run first, so that no process is still busy with one when the others are idle. Files of
+`WAITING` mostly wait for deadlines and for starting processes: each third file is one of them, so that the processors are always busy."""
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Two for each processor: half of what takes long is waiting for other processes and for deadlines."""
+    """Return two workers per processor, because half of the slow tests wait for other processes and for deadlines."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None  # xdist reads it
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -147,27 +145,27 @@ _SWEEP = re.compile(r"hypothesis|\.sweep\b|\.exhaustive\b")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Where all cases of sweeps are asked for, and nothing else, files without one are not imported: they are five of six."""
+    """Skip the import of files without a sweep if only sweeps are selected: five of six files."""
     if not EXHAUSTIVE or not config.getoption("markexpr") or not collection_path.match("test_*.py"):
         return None
     return None if _SWEEP.search(collection_path.read_text(encoding="utf-8")) else True
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """What is collected lives until the end: the garbage collector need not look at some million objects again and again."""
+    """Disable the garbage collector during collection: the million objects that it makes live until the end."""
     gc.disable()
     _import_from_the_middle(session.config)
 
 
 def _import_from_the_middle(config: pytest.Config) -> None:
-    """Each process of a whole run begins with other files: where none has bytecode yet, as in a fresh clone, each is compiled once."""
+    """Import the files in another order in each process of a whole run, so that in a fresh clone each file is compiled only once."""
     worker: dict[str, Any] = getattr(config, "workerinput", {})
     if not worker or config.args_source is not config.ArgsSource.TESTPATHS or config.getoption("markexpr"):
         return
     files = sorted(TESTS.rglob("test_*.py"))
     first = int(worker["workerid"].removeprefix("gw")) * len(files) // worker["workercount"]
     for path in files[first:] + files[:first]:
-        with contextlib.suppress(Exception, pytest.skip.Exception):  # which are told when it is collected
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # reported by the collection
             importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
@@ -178,8 +176,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Libraries look for what was left behind when the process ends. pytest does five times before that, and looks at what tests left."""
-    config.add_cleanup(gc.unfreeze)  # what is added first is done last
+    """Unfreeze the objects after pytest has run its own garbage collections, five of them, and before libraries look for leaks."""
+    config.add_cleanup(gc.unfreeze)  # the first cleanup added runs last
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -206,8 +204,8 @@ _LONGEST_TEST_S = 1800 if EXHAUSTIVE else 600
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that is a coroutine, or an example of a property that is one, runs on an event loop of its own, made by the fixture
-    `loop_factory` if it uses one, and ends at some time even if it waits for what never comes."""
+    """Run an async test, or each example of an async property, on a separate event loop, made by the fixture `loop_factory` if the test
+    uses it, and with a timeout."""
     test, loop_factory = pyfuncitem.obj, pyfuncitem.funcargs.get("loop_factory")
     if is_hypothesis_test(test) and inspect.iscoroutinefunction(test.hypothesis.inner_test):
         test.hypothesis.inner_test = _on_a_loop(test.hypothesis.inner_test, loop_factory)  # for each example
@@ -220,7 +218,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def _on_a_loop(test: Callable[..., Coroutine[Any, Any, None]], loop_factory: Any) -> Callable[..., None]:
-    """Return a test that runs a coroutine on an event loop of its own."""
+    """Return a test that runs a coroutine on a separate event loop."""
 
     @functools.wraps(test)
     def run(*given: Any, **named: Any) -> None:
@@ -236,7 +234,7 @@ def _on_a_loop(test: Callable[..., Coroutine[Any, Any, None]], loop_factory: Any
 
 @pytest.fixture(scope="session", autouse=True)
 def _without_plans() -> Iterator[None]:
-    """Every call in the general way, where TOOLGEN_WITHOUT_PLANS asks for it."""
+    """Switch off call plans if TOOLGEN_WITHOUT_PLANS is set."""
     with pytest.MonkeyPatch.context() as patch:
         if WITHOUT_PLANS:
             switch_off_plans(patch)
@@ -245,7 +243,7 @@ def _without_plans() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """A command sets up the logs of its process. In a test that is this one, and the next test would find a stream that is closed."""
+    """Restore the loggers after each test: a command that runs in this process configures them with a stream that is closed later."""
     root, own = logging.getLogger(), logging.getLogger("toolgen")
     handlers, levels = root.handlers[:], (root.level, own.level)
     try:
@@ -265,7 +263,7 @@ def _cache_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 @pytest.fixture(scope="module")
 def sql_processes() -> Iterator[None]:
-    """Executors of this module run statements on files in processes that they leave to one another."""
+    """Share the processes that run statements on files between the executors of this module."""
     with shared_processes():
         yield
 

@@ -64,3 +64,26 @@ def test_a_build_uses_neither_a_refresh_token_nor_a_callers_token(
         with pytest.raises(DescriptionError, match="only requested for a call"):
             listing_of(source(service.origin, client_id="shop", **named))
         assert service.asked == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "asks"), [("subject_token", True), ("refresh_token", False)], ids=["exchanged", "refreshed"]
+)
+def test_the_token_of_who_builds_is_exchanged(monkeypatch: pytest.MonkeyPatch, kept: str, asks: bool) -> None:
+    monkeypatch.setenv("TOOLGEN_SUBJECT_TOKEN", "canary-mine")
+    monkeypatch.setenv("FAR_SECRET", "secret")
+    secret = SecretReference(provider="env", locator="FAR_SECRET")
+    given = {kept: "principal" if asks else secret}
+    with serving(answer) as service:
+        made = source(service.origin, client_id="shop", client_secret=secret, **given)
+        if not asks:
+            with pytest.raises(DescriptionError, match="only requested for a call"):
+                listing_of(made)
+            assert service.asked == []
+            return
+        assert [one.name for one in listing_of(made).tools] == ["look"]
+        (asked,) = [one for one in service.asked if one.path == "/token"]
+        assert asked.form["subject_token"] == "canary-mine"
+        assert all(
+            "canary-mine" not in str(one.headers) + one.body.decode() for one in service.asked if one is not asked
+        )

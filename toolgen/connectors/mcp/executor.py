@@ -33,6 +33,7 @@ from toolgen.model.mcp import APP_PART, ServerTools
 from toolgen.model.prompt_injection import visible
 from toolgen.model.result import PIN_RULE, Error, Failed, Refused, Success
 from toolgen.model.schema import Json, JsonObject
+from toolgen.model.secret import Secret
 from toolgen.model.tool import McpBinding, McpContextBinding, McpResourceBinding, absent
 
 __all__ = ["McpExecutor"]
@@ -243,10 +244,12 @@ class McpExecutor:
         listed = await conversation.parts(read, until, _list_of(binding))
         return not isinstance(listed, Failed) and _changed(binding, listed) is None
 
-    async def listing(self) -> ServerTools | Failed:
-        """Every tool the server has for nobody in particular: what a build pins."""
-        call = Call(id="build", tool=absent("build"), arguments={}, principal=_NOBODY)
-        return await self._with(_NOBODY).listing(_harmless(call))
+    async def listing(self, token: Secret | None = None) -> ServerTools | Failed:
+        """Return every tool that the server has for nobody in particular: what a build pins. `token` is exchanged if the source exchanges
+        tokens of callers."""
+        principal = _NOBODY if token is None else replace(_NOBODY, token=token)
+        call = Call(id="build", tool=absent("build"), arguments={}, principal=principal)
+        return await self._with(principal).listing(_harmless(call))
 
     def preview(self, call: Call) -> JsonObject:
         """The message, and over HTTP the request around it with secrets masked. What a server gives a session or a number is not known."""

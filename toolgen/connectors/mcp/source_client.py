@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from toolgen.connectors.executor import Destination, PageListener, Permit, no_listener
 from toolgen.connectors.http.credentials import Provision
@@ -20,11 +22,14 @@ from toolgen.core.clock import SystemClock
 from toolgen.core.errors import DescriptionError
 from toolgen.model.mcp import ServerTools
 from toolgen.model.result import Failed
+from toolgen.model.secret import Secret
 from toolgen.model.verdict import Allow, Verdict
 
-__all__ = ["command_spec", "listing_of", "make_client"]
+__all__ = ["SUBJECT_TOKEN", "command_spec", "listing_of", "make_client"]
 
 _OTHERS_TOKENS = frozenset({"refresh_token", "subject_token", "account"})
+SUBJECT_TOKEN: Final = "TOOLGEN_SUBJECT_TOKEN"
+"""Environment variable with the token of the person who builds, for servers that take exchanged tokens alone."""
 
 
 def command_spec(source: SourceSettings) -> CommandSpec:
@@ -42,19 +47,22 @@ def command_spec(source: SourceSettings) -> CommandSpec:
 def listing_of(source: SourceSettings, permit: Permit | None = None) -> ServerTools:
     """Return the current tools of a server. The operator asks: without `permit` every connection is allowed, and direct.
 
-    A token is requested where the gateway itself is the client (client credentials). A refresh token is left alone, because a service may
-    replace it, and only the gateway stores that. Raises `DescriptionError`.
+    A token is requested where the gateway itself is the client (client credentials, the assertion of a workload). A refresh token is left
+    alone, because a service may replace it, and only the gateway stores that. The token of a caller is exchanged if the person who builds
+    gives theirs in the environment. Raises `DescriptionError`.
     """
 
     async def ask() -> ServerTools | Failed:
         allowed = permit or _allowed
         secrets = SecretResolver(permit=permit)
         grants = OAuthClients(secrets=secrets, permit=allowed, clock=SystemClock(), source=source.config.name)
-        own = all(_OTHERS_TOKENS.isdisjoint(one) for one in source.auth.values() if isinstance(one, Mapping))
+        given = os.environ.get(SUBJECT_TOKEN, "")
+        others = _OTHERS_TOKENS - ({"subject_token"} if given else set())
+        own = all(others.isdisjoint(one) for one in source.auth.values() if isinstance(one, Mapping))
         provision = Provision(grants=grants, assigned=lambda _: None) if own else None
         executor = make_client(source, secrets, allowed, provision)
         try:
-            return await executor.listing()
+            return await executor.listing(Secret(given) if given else None)
         finally:
             await executor.close()
             await grants.close()

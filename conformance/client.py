@@ -139,7 +139,8 @@ async def main(url: str, scenario: str, context: dict[str, str], root: Path) -> 
         sources[PERSON] = of_a_person(url, root)
     settings = {"sources": sources, "policies": "policies/", "audit": {"dir": "audit"}}
     config.write_text(json.dumps(settings), encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "toolgen", "build", "--config", config], check=True)
+    command = [sys.executable, "-m", "toolgen", "build", "--config", config]
+    await asyncio.to_thread(subprocess.run, command, check=True)
     async with Gateway.load(config) as gateway:
         principal = gateway.principal("host")
         if token := context.get("idp_id_token"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from fnmatch import fnmatchcase
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgen.model.uri_template import canonical_uri, glob_pattern, overlaps, parse_template
+from toolgen.model.uri_template import canonical_uri, glob_pattern, overlaps, parse_template, templates_overlap
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,37 @@ def test_a_long_uri_of_a_hard_template_takes_linear_time() -> None:
 )
 def test_a_glob_and_a_template_overlap_if_some_uri_fits_both(glob: str, template: str, expected: bool) -> None:
     assert overlaps(glob, parse_template(template)) is expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("shop://orders/{id}", "shop://orders/{number}", True),
+        ("shop://{+path}", "shop://orders/{id}", True),
+        ("shop://{kind}/1", "shop://orders/{id}", True),
+        ("shop://orders/{id}", "shop://orders/{id}/lines", False),
+        ("shop://{+path}/lines", "shop://orders/{id}/lines", True),
+        ("shop://orders/{id}", "shop://users/{id}", False),
+        ("shop://{a}-x", "shop://x-{b}", True),
+        ("shop://{a}x", "shop://{b}y", False),
+        ("shop://{a}", "shop://a{b}c", True),
+        ("shop://{a}", "shop://a/{b}", False),
+        ("shop://orders/{id}", "shops://orders/{id}", False),
+        ("shop://orders/{id}", "shop://orders/{id}?full", False),
+        ("shop://orders/{+id}", "shop://orders/{id}?full", True),
+    ],
+)
+def test_two_templates_overlap_if_some_uri_fits_both(one: str, other: str, expected: bool) -> None:
+    assert templates_overlap(parse_template(one), parse_template(other)) is expected
+    assert templates_overlap(parse_template(other), parse_template(one)) is expected
+
+
+def test_long_templates_are_compared_in_bounded_time() -> None:
+    """Many variables and a long common text: every state is looked at once."""
+    text = "shop://" + "/".join(f"{'a' * 150}{{v{number}}}" for number in range(10))
+    began = time.process_time()
+    assert not templates_overlap(parse_template(text + "/x"), parse_template(text + "/y"))
+    assert time.process_time() - began < 5
 
 
 _TEXT = st.text(alphabet="ab/.+^$[]!-*?(){}|\\", max_size=8)

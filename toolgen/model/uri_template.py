@@ -12,7 +12,15 @@ from msgspec import Struct
 
 from toolgen.model.excerpt import bounded
 
-__all__ = ["MAX_URI_LENGTH", "UriTemplate", "canonical_uri", "glob_pattern", "overlaps", "parse_template"]
+__all__ = [
+    "MAX_URI_LENGTH",
+    "UriTemplate",
+    "canonical_uri",
+    "glob_pattern",
+    "overlaps",
+    "parse_template",
+    "templates_overlap",
+]
 
 MAX_URI_LENGTH = 2048
 MAX_EXPRESSIONS = 10
@@ -221,13 +229,54 @@ def _tokens(glob: str) -> Iterator[tuple[str, str]]:
         at += 1
 
 
-def overlaps(glob: str, template: UriTemplate) -> bool:
-    """Return True if a URI of the template may match the glob."""
-    tokens = [*_tokens(glob)]
-    wanted: list[tuple[str, str]] = []  # a literal character, one character of a variable, or any number of them
+def _steps(template: UriTemplate) -> list[tuple[str, str]]:
+    """Return the steps of a template: a literal character, one character of a variable, or any number of them."""
+    steps: list[tuple[str, str]] = []
     for part in template.parts:
         spans = "any" if part.spans else "segment"
-        wanted += [("one", spans), ("more", spans)] if part.variable else [("literal", one) for one in part.text]
+        steps += [("one", spans), ("more", spans)] if part.variable else [("literal", one) for one in part.text]
+    return steps
+
+
+def templates_overlap(one: UriTemplate, other: UriTemplate) -> bool:
+    """Return True if some URI may match both templates."""
+    if not _begin_alike(one, other):
+        return False
+    left, right = _steps(one), _steps(other)
+    seen: set[tuple[int, int]] = set()
+    todo = [(0, 0)]
+    while todo:
+        state = todo.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        here, there = state
+        if here == len(left) and there == len(right):
+            return True
+        if here < len(left) and left[here][0] == "more":
+            todo.append((here + 1, there))
+        if there < len(right) and right[there][0] == "more":
+            todo.append((here, there + 1))
+        if here < len(left) and there < len(right) and _share(left[here], right[there]):
+            todo.append((here + (left[here][0] != "more"), there + (right[there][0] != "more")))
+    return False
+
+
+def _begin_alike(one: UriTemplate, other: UriTemplate) -> bool:
+    first, second = one.parts[0].text, other.parts[0].text
+    return first.startswith(second) or second.startswith(first)
+
+
+def _share(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Return True if some character fits both steps."""
+    if one[0] == "literal":
+        return other[1] == one[1] if other[0] == "literal" else other[1] == "any" or one[1] not in "/?#"
+    return _share(other, one) if other[0] == "literal" else True
+
+
+def overlaps(glob: str, template: UriTemplate) -> bool:
+    """Return True if a URI of the template may match the glob."""
+    tokens, wanted = [*_tokens(glob)], _steps(template)
     seen: set[tuple[int, int]] = set()
     todo = [(0, 0)]
     while todo:

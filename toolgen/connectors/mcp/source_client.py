@@ -28,7 +28,7 @@ from toolgen.model.verdict import Allow, Verdict
 __all__ = ["SUBJECT_TOKEN", "command_spec", "listing_of", "make_client"]
 
 _OTHERS_TOKENS = frozenset({"refresh_token", "subject_token", "account"})
-SUBJECT_TOKEN: Final = "TOOLGEN_SUBJECT_TOKEN"
+SUBJECT_TOKEN: Final = "TOOLGEN_SUBJECT_TOKEN"  # noqa: S105 - a name
 """Environment variable with the token of the person who builds, for servers that take exchanged tokens alone."""
 
 

@@ -90,7 +90,7 @@ EXCEPTIONS = {
     ("toolgen.state.shared_counts", "socket"): "counts for the workers of one host, over pairs without a name",
     ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the twelve that follow",
     ("toolgen.state.accounts_sqlite", "sqlite3"): "keeps the accounts of people at upstream systems",
-    ("toolgen.state.accounts_postgres", "psycopg"): "keeps them for several gateways",
+    ("toolgen.state.postgres_session", "psycopg"): "keeps accounts and sign-ins for several gateways",
     ("toolgen.state.departures", "sqlite3"): "keeps notes about clients that left",
     ("toolgen.state.grants", "sqlite3"): "keeps what was granted",
     ("toolgen.state.equal_calls", "sqlite3"): "keeps which call stands for others that are equal to it",

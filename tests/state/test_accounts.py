@@ -235,8 +235,8 @@ async def test_a_row_in_postgres_names_nobody_and_no_token(keys: FileKeys) -> No
         token = await store.keep(Ticket(person=ANN), 60)
         found = repr(
             [
-                *await rows._rows("SELECT * FROM toolgen_accounts"),
-                *await rows._rows("SELECT * FROM toolgen_account_links"),
+                *await rows._session.rows("SELECT * FROM toolgen_accounts"),
+                *await rows._session.rows("SELECT * FROM toolgen_account_links"),
             ]
         )
         assert not any(canary in found for canary in ("canary", "id.example.com", "github", token))

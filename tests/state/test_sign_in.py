@@ -1,4 +1,4 @@
-"""Records of the sign-in in a SQLite file and in Redis: taken once, changed by one of several, readable under their own key alone."""
+"""Records of the sign-in in each storage: taken once, changed by one of several, readable under their own key alone."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.databases import postgres_database
 from tests.redis_server import RedisServer
 from toolgen.core.clock import FixedClock, SystemClock
-from toolgen.core.errors import StateError
+from toolgen.core.errors import StateError, StateUnavailableError
 from toolgen.state.key_encryption import FileKeys
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
 from toolgen.state.sign_in import SignInRows, SignInStore, StoredRecord
+from toolgen.state.sign_in_postgres import PostgresSignInRows
 from toolgen.state.sign_in_redis import RedisSignInRows
 from toolgen.state.sign_in_sqlite import SqliteSignInRows
 
@@ -34,11 +36,15 @@ class Other(StoredRecord, frozen=True, kw_only=True):
     text: str
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=["sqlite", "redis", "postgres"])
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Function that opens the same storage once more, as another worker would."""
     if request.param == "sqlite":
         yield lambda: SqliteSignInRows(tmp_path / "sign-in.db", SystemClock())
+        return
+    if request.param == "postgres":
+        with postgres_database("") as location:
+            yield lambda: PostgresSignInRows(lambda: location)
         return
     server = RedisServer(tmp_path)
     server.start()
@@ -142,4 +148,25 @@ async def test_an_expired_record_is_none(tmp_path: Path, keys: FileKeys) -> None
     assert (await store.get(Ticket, "a"), await store.take(Ticket, "a")) == (None, None)
     assert (await store.count(Ticket, "ann"), await store.all(Ticket)) == (0, ())
     assert await store.put(Ticket(text="again"), "a", seconds=60)
+    await store.close()
+
+
+async def test_a_row_in_postgres_names_nobody_and_expires_by_the_time_of_the_server(keys: FileKeys) -> None:
+    with postgres_database("") as location:
+        rows = PostgresSignInRows(lambda: location)
+        store = SignInStore(rows, keys)
+        assert await store.put(Ticket(text="canary"), "canary-code", seconds=0.05, group="canary-person")
+        assert "canary" not in repr(await rows._session.rows("SELECT * FROM toolgen_sign_in"))
+        await rows._session.rows("SELECT pg_sleep(0.06)")
+        assert (await store.get(Ticket, "canary-code"), await store.take(Ticket, "canary-code")) == (None, None)
+        assert (await store.count(Ticket, "canary-person"), await store.all(Ticket)) == (0, ())
+        assert await store.put(Ticket(text="again"), "canary-code", seconds=60)
+        await store.close()
+
+
+async def test_a_postgres_that_is_away_says_nothing_of_its_address(keys: FileKeys) -> None:
+    store = SignInStore(PostgresSignInRows(lambda: "postgresql://ann:canary@127.0.0.1:9/none"), keys)
+    with pytest.raises(StateUnavailableError) as failed:
+        await store.get(Ticket, "a")
+    assert "canary" not in str(failed.value) + repr(failed.value.__cause__)
     await store.close()

@@ -27,7 +27,7 @@ class GivenAccounts(msgspec.Struct, forbid_unknown_fields=True):
 class AccountSettings(Struct, frozen=True, kw_only=True):
     """Key-encryption keys: the first one encrypts, all of them decrypt. Without any, they are in a file of the project.
     `kms` names a service that encrypts in their place; they decrypt what was encrypted before.
-    `store` is the address of a PostgreSQL that keeps the accounts; without it they are kept with the other state."""
+    `store` is the address of a PostgreSQL that keeps the accounts and the sign-ins of people; without it they are with the other state."""
 
     keys: tuple[SecretReference, ...] = ()
     kms: str = ""

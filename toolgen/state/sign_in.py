@@ -1,6 +1,7 @@
 """Records of the sign-in of people through the gateway: clients, attempts, codes, grants, consents and signing keys.
 
-The rows are in a SQLite file or in Redis (`SignInRows`). A row is found by a digest, and its content is encrypted for this row alone.
+The rows are in a SQLite file, in PostgreSQL or in Redis (`SignInRows`). A row is found by a digest, and its content is encrypted for this
+row alone.
 """
 
 from __future__ import annotations

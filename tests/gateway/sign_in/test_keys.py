@@ -8,6 +8,7 @@ from pathlib import Path
 import jwt
 from click.testing import CliRunner
 
+from tests.databases import postgres_database
 from tests.gateway.sign_in.places import Place, place
 from tests.services.identity_provider import IdentityProvider
 from toolgen.cli.main import cli
@@ -78,3 +79,15 @@ async def test_records_survive_two_rotations_of_the_key_that_encrypts_them(
         again = await here.refresh(client, tokens["refresh_token"])
         assert again.status_code == 200, again.text
         assert key_id(again.json()["access_token"]) == key_id(tokens["access_token"])
+
+
+async def test_sign_ins_are_in_the_database_of_accounts(tmp_path: Path, provider: IdentityProvider) -> None:
+    with postgres_database("") as location:
+        async with place(tmp_path, provider, accounts={"store": location}) as here:
+            client = await here.client()
+            tokens = await here.tokens(client)
+            await command(here, "keys", "rotate")
+            again = await here.refresh(client, tokens["refresh_token"])
+            assert (await here.tools(again.json()["access_token"])).status_code == 200
+            assert "staff:" in await command(here, "sign-ins", "list")
+            assert not list(here.gateway.settings.state_dir.glob("sign-in*"))

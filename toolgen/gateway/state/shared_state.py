@@ -252,7 +252,11 @@ def account_rows(settings: Settings, clock: Clock) -> AccountRows:
 
 
 def sign_in_rows(settings: Settings, clock: Clock) -> SignInRows:
-    """Storage of the sign-ins of people through the gateway; nothing is opened yet."""
+    """Return the storage of the sign-ins of people through the gateway; nothing is opened yet."""
+    if (store := settings.accounts.store) is not None:
+        from toolgen.state.sign_in_postgres import PostgresSignInRows  # noqa: PLC0415 - where they are kept there
+
+        return PostgresSignInRows(lambda: SecretResolver().resolve(store).reveal())
     if settings.state is None:
         return SqliteSignInRows(settings.state_dir / "sign-in.db", clock)
     return RedisSignInRows(_link(settings.state))

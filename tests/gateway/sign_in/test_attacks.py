@@ -15,9 +15,10 @@ import httpx
 import pytest
 
 from tests.frontends.console.people import form_token
-from tests.gateway.clients import bearer
+from tests.gateway.clients import JSON, bearer
 from tests.gateway.issuer import token as provider_token
 from tests.gateway.sign_in.places import REDIRECT, VERIFIER, Place, challenge_of, place, policy_of, write_project
+from tests.projects import audit_entries
 from tests.services.identity_provider import CLIENT, IdentityProvider
 from toolgen.core.clock import FixedClock, SystemClock
 from toolgen.frontends.console.app import console_of
@@ -334,6 +335,62 @@ async def test_a_parameter_that_stands_twice(tmp_path: Path, provider: IdentityP
         client = await here.client()
         url = f"{here.asked(client)}&{urlencode({'redirect_uri': 'https://evil.example/'})}"
         assert (await here.browser.get(url)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"response_type": "token"},
+        {"response_type": "code token"},
+        {"response_type": "id_token"},
+        {"response_type": None},
+        {"response_mode": "fragment"},
+        {"response_mode": "form_post"},
+        {"response_mode": "web_message"},
+        {"request": "eyJhbGciOiJub25lIn0.e30."},
+        {"request_uri": "https://evil.example/request"},
+    ],
+)
+async def test_no_token_and_no_code_is_answered_but_in_the_query(
+    tmp_path: Path, provider: IdentityProvider, changes: dict[str, str | None]
+) -> None:
+    """Implicit answers (section 4.6), fragments and messages between windows (section 4.17), and requests that are elsewhere."""
+    async with place(tmp_path, provider) as here:
+        answer = await here.browser.get(here.asked(await here.client(), **changes))
+        assert answer.status_code == 400
+        assert "location" not in answer.headers
+
+
+# Sessions of MCP
+
+
+async def test_session_hijacking_by_the_session_id_of_another_person(
+    tmp_path: Path, provider: IdentityProvider
+) -> None:
+    """A session id is no credential: each request is of the person whose token it has (MCP's security best practices)."""
+    begin = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
+    }
+    call = {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "shop__query", "arguments": {"sql": "SELECT name FROM customers"}},
+    }
+    async with place(tmp_path, provider) as here, httpx.AsyncClient(base_url=here.url) as http:
+        client = await here.client()
+        ann = await here.tokens(client)
+        provider.person = "bob"
+        bob = await here.tokens(client)
+        begun = await http.post("/mcp", json=begin, headers=JSON | bearer(ann["access_token"]))
+        session = {"mcp-session-id": begun.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        assert (await http.post("/mcp", json=call, headers=JSON | session)).status_code == 401
+        await http.post("/mcp", json=call, headers=JSON | session | bearer(bob["access_token"]))
+        made = [one for one in audit_entries(here.gateway, limit=50) if one.get("event") == "intent"]
+        assert [one["principal"] for one in made] == ["staff:bob"]
 
 
 # Refresh tokens (section 4.14)

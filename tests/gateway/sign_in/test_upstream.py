@@ -94,6 +94,28 @@ async def test_a_person_of_a_hosted_client_acts_upstream_by_an_assertion(
             assert len(asked_api) == len(enterprise.provider.asked) == 1
 
 
+async def test_token_passthrough(tmp_path: Path, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attack: a system that is called collects the tokens of the people who call it (MCP's security best practices)."""
+    monkeypatch.setenv("CHAT_TOKEN", "token-of-the-gateway")
+    asked_api: list[Asked] = []
+
+    def api(asked: Asked) -> Answered:
+        asked_api.append(asked)
+        return Answered.json(401, messages=[]) if len(asked_api) == 1 else Answered.json(messages=[])
+
+    with serving(api) as service:
+        made = sources(tmp_path, service.origin, {})
+        made["chat"]["auth"]["login"] = "${env:CHAT_TOKEN}"
+        async with place(tmp_path, provider, sources=made, policy=policy(provider)) as here:
+            tokens = await here.tokens(await here.client())
+            for _ in range(2):
+                await called(here, tokens["access_token"])
+        assert [one.headers["Authorization"] for one in asked_api] == ["Bearer token-of-the-gateway"] * len(asked_api)
+        assert asked_api
+        sent = repr([(one.path, dict(one.headers), one.body) for one in asked_api])
+        assert not any(token in sent for token in (tokens["access_token"], tokens["refresh_token"], "staff:ann"))
+
+
 async def test_a_person_in_the_console_acts_upstream_by_an_assertion(
     tmp_path: Path, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ import toolgen
 from bench.calls import FUNCTIONS_MODULE, ROUTES, TOOLS, UPSTREAM, made_project, request_of
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import Front, Pulse, gateway_site, serve_worker
+from toolgen.frontends.server.lifeline import Lifeline
 from toolgen.frontends.server.sockets import bind
 
 # The most that a call may take: functions, modules, depth, bytes. No more than a tenth above what it took when this was last looked at.
@@ -131,8 +132,8 @@ def seen(route: tuple[str, dict[str, object]], watch: Watch[T_co]) -> list[T_co]
     """Return the function calls of several warm calls. The minimum counts, because timers of the gateway run in between."""
     found: list[T_co] = []
     failures: list[BaseException] = []
-    with _project() as path, contextlib.closing(bind("127.0.0.1", 0)) as listener:
-        lifeline, end = os.pipe()
+    lifeline, end = socket.socketpair()
+    with _project() as path, contextlib.closing(bind("127.0.0.1", 0)) as listener, lifeline:
         port = listener.getsockname()[1]
 
         def caller() -> None:
@@ -141,7 +142,7 @@ def seen(route: tuple[str, dict[str, object]], watch: Watch[T_co]) -> list[T_co]
             except BaseException as error:  # noqa: BLE001 - raised below, where somebody sees it
                 failures.append(error)
             finally:
-                os.close(end)  # the server stops
+                end.close()  # the server stops
 
         thread = threading.Thread(target=caller)
         watch.install()
@@ -149,7 +150,7 @@ def seen(route: tuple[str, dict[str, object]], watch: Watch[T_co]) -> list[T_co]
             gateway = Gateway.load(path)
             pulse = Pulse(ready=thread.start, beat=lambda: None)
             site = gateway_site(gateway, "127.0.0.1", Front())
-            serve_worker(site, listener, front=Front(), pulse=pulse, lifeline=lifeline)
+            serve_worker(site, listener, front=Front(), pulse=pulse, lifeline=Lifeline(lifeline.fileno()))
         finally:
             watch.remove()
         thread.join()

@@ -56,7 +56,7 @@ def test_a_name_that_is_no_part_of_an_address_is_refused(tmp_path: Path, name: s
 def test_an_entry_that_is_not_understood_is_refused(tmp_path: Path, entry: Any, said: str) -> None:
     project(tmp_path / OWN, SERVER, POLICY)
     with pytest.raises(ConfigError, match=said) as raised:
-        load_tenants(listed(tmp_path, acme=entry))
+        projects(listed(tmp_path, acme=entry))
     assert raised.value.where.startswith("toolgen.yaml:")
 
 

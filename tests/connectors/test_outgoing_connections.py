@@ -31,6 +31,7 @@ DIRECT = {
     "toolgen.state.shared_counts": "as above",
     "toolgen.state.redis_connection": "Redis",
     "toolgen.frontends.server.sockets": "listens",
+    "toolgen.frontends.server.lifeline": "a pair of sockets between processes of one gateway",
     "toolgen.frontends.server.worker": "listens",
 }
 OPENERS = {

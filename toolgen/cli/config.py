@@ -15,7 +15,7 @@ from toolgen.cli.output import print_json, print_table
 from toolgen.config.effective import settings_in_force
 from toolgen.config.json_schema import json_schema
 from toolgen.config.keys import FileKind
-from toolgen.config.settings import load, load_tenants
+from toolgen.config.settings import load, load_tenant, load_tenants
 
 
 @click.group(cls=CommandGroup)
@@ -47,8 +47,12 @@ def show(as_json: bool, config_path: str) -> None:
     """
     file = Path(config_path)
     found = settings_in_force(file, os.environ)
-    if load_tenants(file) is None:
+    tenants = load_tenants(file)
+    if tenants is None:
         load(file)  # the errors that a start would report
+    else:
+        for tenant in tenants.tenants:
+            load_tenant(tenant, tenants)
     if as_json:
         print_json({"settings": [{"key": one.name, "value": one.value, "from": one.origin} for one in found]})
         return

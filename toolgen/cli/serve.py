@@ -27,6 +27,7 @@ from toolgen.frontends.server.http import (
 )
 from toolgen.frontends.server.logs import Logs
 from toolgen.frontends.server.supervisor import check_workers, serve_workers
+from toolgen.frontends.server.tenants import shared_keys
 from toolgen.gateway.protocol import Administration
 
 
@@ -108,15 +109,10 @@ def _listen_for(tenants: ListenerSettings, host: str | None, port: int | None, w
 
 
 def _warnings(gateways: Mapping[str, Gateway]) -> Iterator[str]:
-    """Yield the warnings of all tenants, and keys that two of them know: whoever has such a key may call both."""
-    owners: dict[str, str] = {}
+    """Yield the warnings of all tenants, and keys that two of them know."""
     for name, gateway in gateways.items():
         yield from (f"tenant {name}: {warning}" for warning in gateway.settings.warnings)
-        for principal, entry in gateway.policy.principals.items():
-            for key in entry.keys:
-                other = owners.setdefault(key.sha256, name)
-                if other != name:
-                    yield f"tenant {name}: the key {key.id} of {principal} is a key of tenant {other} too; give each its own"
+    yield from shared_keys(gateways)
 
 
 def _greet_tenants(names: tuple[str, ...], url: str) -> None:

@@ -50,7 +50,7 @@ from toolgen.config.sign_in import GivenGatewaySignIn, SignInSettings, read_sign
 from toolgen.config.source_keys import GivenSource
 from toolgen.config.sources import read_source
 from toolgen.config.telemetry import GivenTelemetry, TelemetrySettings, read_telemetry
-from toolgen.config.tenants import GivenTenant, TenantSettings, check_listener, read_tenants
+from toolgen.config.tenants import GivenTenant, TenantSettings, check_listener, check_project, read_tenants
 from toolgen.config.tools import ToolKeys, ToolSettings, read_tool
 from toolgen.connectors.assigned_names import names_of_manifest
 from toolgen.connectors.overrides import ToolOverride
@@ -241,6 +241,7 @@ def load_tenant(
 
     `TOOLGEN_` variables are for the file with the tenants: one that changed the state or the record of every tenant would join them.
     """
+    check_project(tenant)
     own = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
     check_listener(read_file(tenant.project, own).document)
     settings = load(tenant.project, own)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from toolgen.config.audit import IndexSettings
 from toolgen.config.settings import Settings
 from toolgen.core.errors import ConfigError
+from toolgen.core.project_modules import project_modules
 from toolgen.model.secret import SecretReference
 
 __all__ = ["TenantSeparation"]
@@ -37,11 +38,15 @@ class TenantSeparation:
     def add(self, name: str, settings: Settings) -> None:
         """Add the project of a tenant. Raises `ConfigError`, and adds nothing, if it shares something with another one."""
         own = _holdings(settings)
-        for other, theirs in self._projects.items():
+        for other, theirs in tuple(self._projects.items()):
             if other != name and (found := next(_shared(own, theirs), None)) is not None:
                 what, remedy = found
                 raise ConfigError(f"the tenants {other} and {name} share {what}", suggestion=remedy)
         self._projects[name] = own
+
+    def remove(self, name: str) -> None:
+        """Remove the project of a tenant, of which nothing is open any more."""
+        self._projects.pop(name, None)
 
 
 def _holdings(settings: Settings) -> _Holdings:
@@ -52,7 +57,7 @@ def _holdings(settings: Settings) -> _Holdings:
         accounts=settings.accounts.store,
         index=settings.audit.index,
         apps=settings.console.apps_host,
-        modules=frozenset(_modules(settings.path.parent, settings.generated)),
+        modules=frozenset(project_modules(settings.path.parent, settings.generated)),
         keys=frozenset(hashlib.sha256(path.read_bytes()).digest() for path in settings.audit_dir.glob("*.key")),
     )
 
@@ -91,14 +96,3 @@ def _shared(one: _Holdings, other: _Holdings) -> Iterator[tuple[str, str]]:
             f"the name of the Python module {names[0]}",
             "rename one of them: a process has one module of a name, so that a tenant would run the code of the other",
         )
-
-
-def _modules(root: Path, generated: Path) -> Iterator[str]:
-    """Yield the names of the Python modules and packages in the folder of a project, without those that a build writes."""
-    for path in root.iterdir():
-        if path == generated:
-            continue
-        if path.suffix == ".py":
-            yield path.stem
-        elif path.is_dir() and next(path.glob("*.py"), None) is not None:
-            yield path.name

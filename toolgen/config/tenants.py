@@ -14,10 +14,19 @@ from toolgen.core.errors import ConfigError
 from toolgen.core.spelling import nearest, short
 from toolgen.core.yaml_file import YamlDocument, decode
 
-__all__ = ["LISTENER_KEYS", "MAX_TENANTS", "GivenTenant", "TenantSettings", "check_listener", "read_tenants"]
+__all__ = [
+    "LISTENER_KEYS",
+    "MAX_TENANTS",
+    "GivenTenant",
+    "TenantSettings",
+    "check_listener",
+    "check_project",
+    "read_tenants",
+]
 
 MAX_TENANTS = 100
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
+_SUFFIXES = (".yaml", ".yml")
 _MAX_IN_FLIGHT = 4096  # connections of a process
 LISTENER_KEYS = frozenset(
     {"host", "port", "workers", "drain", "grace", "tls", "trusted_proxies", "client_certificates"}
@@ -59,6 +68,19 @@ def read_tenants(document: YamlDocument, given: Mapping[str, Any], root: Path) -
     return tuple(_tenant(document, name, root) for name in given)
 
 
+def check_project(tenant: TenantSettings) -> None:
+    """Raise `ConfigError` if the file of the project is not there. Other tenants of the list do not depend on it."""
+    if tenant.project.is_file():
+        return
+    folder = tenant.project.parent if tenant.project.name == "toolgen.yaml" else tenant.project
+    projects = [one.name for one in folder.parent.glob("*/") if (one / "toolgen.yaml").is_file()]
+    raise ConfigError(
+        f"there is no toolgen.yaml in {short(folder.name)}{nearest(folder.name, projects)}",
+        where=tenant.where,
+        suggestion="name the folder of the tenant's project",
+    )
+
+
 def check_listener(document: YamlDocument) -> None:
     """Raise `ConfigError` if the project of a tenant has settings of the process, which would have no effect."""
     gateway = document.data.get("gateway")
@@ -94,14 +116,5 @@ def _tenant(document: YamlDocument, name: str, root: Path) -> TenantSettings:
             f"in_flight: takes 1 to {_MAX_IN_FLIGHT} requests", where=document.where("tenants", name, "in_flight")
         )
     place = (root / given.project).resolve()
-    project = place / "toolgen.yaml" if place.is_dir() else place
-    if not project.is_file():
-        near = nearest(
-            given.project, [str(one.relative_to(root)) for one in root.glob("*/") if (one / "toolgen.yaml").is_file()]
-        )
-        raise ConfigError(
-            f"there is no toolgen.yaml in {short(given.project)}{near}",
-            where=where,
-            suggestion="name the folder of the tenant's project",
-        )
+    project = place if place.is_file() or place.suffix in _SUFFIXES else place / "toolgen.yaml"
     return TenantSettings(name=name, project=project, in_flight=given.in_flight, where=where)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
+from typing import cast
 
 from toolgen.core.tenant import working_for
 from toolgen.frontends.http.app import App
@@ -29,6 +31,7 @@ _ADDRESS = re.compile(r"(/\.well-known/[a-z-]{1,40})?/t/([a-z][a-z0-9-]{0,39})(/
 _STATUS = frozenset({"/healthz", "/readyz", "/metrics"})
 _BUSY_S = 1
 _ABSENT_S = 10
+_ENDING_S = 2.0
 
 
 class TenantApp:
@@ -38,8 +41,8 @@ class TenantApp:
     def __init__(self, name: str, most: int) -> None:
         self.name = name
         self.app: App | None = None
-        self._most = most
-        self._in_flight = 0
+        self.most = most
+        self._in_flight: set[asyncio.Task[object]] = set()
         self._path = f"/t/{name}"
 
     async def serve(self, request: Request, send: Send) -> None:
@@ -55,17 +58,30 @@ class TenantApp:
             )
             await send(request.finish(refusal(rejected)))
             return
-        if self._in_flight >= self._most:
+        if len(self._in_flight) >= self.most:
             rejected = Rejected(503, "overloaded", "this tenant has too many requests now", retry_after_s=_BUSY_S)
             app.count(rejected.status)
             await send(request.finish(refusal(rejected)))
             return
-        self._in_flight += 1
+        task = cast(asyncio.Task[object], asyncio.current_task())
+        self._in_flight.add(task)
         try:
             with working_for(self.name), mounted_at(self._path):
                 await app.serve(request, send)
         finally:
-            self._in_flight -= 1
+            self._in_flight.discard(task)
+
+    async def drain(self, seconds: float, cut_off: Callable[[], None]) -> None:
+        """Let the requests in progress end. Calls that run longer are ended by `cut_off`, and requests that go on then are cancelled."""
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=seconds)
+        cut_off()
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=_ENDING_S)
+        for task in tuple(self._in_flight):
+            task.cancel()
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=_ENDING_S)
 
 
 class TenantsApp:
@@ -75,9 +91,17 @@ class TenantsApp:
     """
 
     def __init__(self, tenants: Iterable[TenantApp], hosts: frozenset[str]) -> None:
-        self._tenants: Mapping[str, TenantApp] = {tenant.name: tenant for tenant in tenants}
-        self._hosts = hosts
+        self._tenants = {tenant.name: tenant for tenant in tenants}
+        self.hosts = hosts
         self.stopping = False
+
+    def add(self, tenant: TenantApp) -> None:
+        """Answer requests of one more tenant."""
+        self._tenants[tenant.name] = tenant
+
+    def remove(self, name: str) -> None:
+        """Answer further requests of a tenant like those of an unknown one."""
+        del self._tenants[name]
 
     async def serve(self, request: Request, send: Send) -> None:
         """Answer one request. Raises only the errors of `send`."""
@@ -95,7 +119,7 @@ class TenantsApp:
 
     def _own(self, request: Request) -> Response:
         """Answer a request outside of all tenants. Raises `Rejected`."""
-        check_host(request, self._hosts)
+        check_host(request, self.hosts)
         path = read_path(request.path)
         request.check()
         if path not in _STATUS:

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -34,6 +34,7 @@ from toolgen.frontends.http.request import ANY_HOST, LOOPBACK_HOSTS
 from toolgen.frontends.mcp.stdio import serve_streams
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.event_loop import new_loop
+from toolgen.frontends.server.lifeline import Lifeline, SupervisorSockets
 from toolgen.frontends.server.signals import Stop, hear_signal, hears_signals, ignore_signal
 from toolgen.frontends.server.site import GatewaySite, Site
 from toolgen.frontends.server.sockets import BACKLOG, bind, is_loopback, url_of
@@ -41,7 +42,6 @@ from toolgen.frontends.server.tenants import TenantsSite
 from toolgen.frontends.server.tls import HANDSHAKES, ServerCertificate, TlsConnection
 from toolgen.frontends.sign_in.opening import open_sign_in
 from toolgen.gateway.protocol import Facade
-from toolgen.gateway.state.shared_state import WorkerSockets
 from toolgen.model.call import Principal
 
 __all__ = [
@@ -154,7 +154,7 @@ def gateway_site(gateway: Facade, host: str, front: Front) -> Site:
 
 
 def tenants_site(
-    settings: ListenerSettings, host: str, *, above: Mapping[str, WorkerSockets] | None = None, first: bool = True
+    settings: ListenerSettings, host: str, *, above: SupervisorSockets | None = None, first: bool = True
 ) -> TenantsSite:
     """Return the site of a gateway with tenants. Raises `ToolgenError` at the `first` start if a tenant cannot be served, or if it is
     publicly reachable and nobody could authenticate to it."""
@@ -172,28 +172,33 @@ def serve_worker(
     *,
     front: Front,
     pulse: Pulse,
-    lifeline: int,
+    lifeline: Lifeline,
+    sockets: SupervisorSockets | None = None,
 ) -> None:
     """Serve as one of several processes, on a socket that the supervisor opened, with a `pulse` for it.
 
-    `lifeline` is the end of a pipe of the supervisor: when it closes, this process stops as on SIGTERM, so that no worker remains on the
-    port.
+    When the `lifeline` ends, this process stops as on SIGTERM, so that no worker remains on the port. What comes over it before is for
+    `sockets`.
     """
     certificate = _certificate_of(front)
+    receive = lifeline.receive if sockets is None else sockets.receive
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
 
         def begun(stop: Stop) -> None:
-            def alone() -> None:
-                loop.remove_reader(lifeline)
-                stop.because("the process that started this one is gone")
+            def hear() -> None:
+                try:
+                    receive()
+                except EOFError:
+                    loop.remove_reader(lifeline.descriptor)
+                    stop.because("the process that started this one is gone")
 
             def beat() -> None:
                 pulse.beat()
                 loop.call_later(BEAT_S, beat)
 
-            loop.add_reader(lifeline, alone)
+            loop.add_reader(lifeline.descriptor, hear)
             pulse.ready()
             beat()
 

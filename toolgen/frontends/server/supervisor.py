@@ -16,18 +16,16 @@ from collections.abc import Mapping
 import msgspec
 
 from toolgen.config.settings import ListenerSettings, Settings
-from toolgen.core.background import each
-from toolgen.core.clock import SystemClock
+from toolgen.core.background import cancel
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.server.event_loop import new_loop
+from toolgen.frontends.server.lifeline import descriptors_of, give_sockets, lifeline_pair
 from toolgen.frontends.server.logs import Logs
+from toolgen.frontends.server.shared_servers import SharedServers
 from toolgen.frontends.server.signals import Stop
 from toolgen.frontends.server.sockets import bind_shared, reopen, url_of
 from toolgen.frontends.server.tls import ServerCertificate
 from toolgen.frontends.server.worker import READY, Orders
-from toolgen.gateway.calls.executors import make_command_server
-from toolgen.gateway.state.shared_state import WorkerSockets
-from toolgen.state.shared_counts import CountServer
 
 __all__ = ["MAX_WORKERS", "check_workers", "serve_workers"]
 
@@ -71,44 +69,19 @@ def serve_workers(
     handles like a single one; returns True if all ended cleanly.
 
     A dead worker is replaced, after growing pauses for repeated deaths; one whose event loop has not run for `silent_s` is killed first.
-    SIGHUP goes to all. Raises `ConfigError` if the address cannot be used, or if a worker does not start at first.
+    SIGHUP goes to all, after they were given sockets for the tenants that the file lists by then. Raises `ConfigError` if the address
+    cannot be used, or if a worker does not start at first.
     """
     if settings.tls is not None:
         ServerCertificate(settings.tls)  # once here, instead of once by each worker
     listeners = bind_shared(host, port, count)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            above = {name: _Above(one) for name, one in _projects_of(settings, projects).items()}
+            above = SharedServers(settings, projects or {})
             return runner.run(_Workers(settings, above, host, listeners, logs, silent_s).run())
     finally:
         for listener in listeners:
             listener.close()
-
-
-def _projects_of(
-    settings: Settings | ListenerSettings, projects: Mapping[str, Settings] | None
-) -> Mapping[str, Settings]:
-    return {"": settings} if isinstance(settings, Settings) else projects or {}
-
-
-class _Above:
-    """Servers for all workers of one project: of the commands of MCP servers, and of counts unless those are in Redis."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._commands = make_command_server(settings.sources)
-        self._counts = CountServer(SystemClock()) if settings.state is None else None
-
-    async def connect(self, given: contextlib.ExitStack) -> WorkerSockets:
-        """Return the sockets for one more worker, which are open in this process until `given` is closed."""
-        commands = given.enter_context(await self._commands.connect()).fileno()
-        if self._counts is None:
-            return WorkerSockets(commands=commands)
-        return WorkerSockets(commands=commands, counts=given.enter_context(await self._counts.connect()).fileno())
-
-    async def close(self) -> None:
-        await self._commands.close()
-        if self._counts is not None:
-            await self._counts.close()
 
 
 class _Workers:
@@ -117,7 +90,7 @@ class _Workers:
     def __init__(
         self,
         settings: Settings | ListenerSettings,
-        above: Mapping[str, _Above],
+        above: SharedServers,
         host: str,
         listeners: list[socket.socket],
         logs: Logs,
@@ -138,6 +111,9 @@ class _Workers:
         self._fine = True
         self._stop: Stop | None = None
         self._drain_s = settings.drain_s
+        self._lifelines: dict[int, socket.socket] = {}
+        self._reloading: asyncio.Task[None] | None = None
+        self._again = False
 
     async def run(self) -> bool:
         loop, stop = asyncio.get_running_loop(), Stop()
@@ -150,7 +126,9 @@ class _Workers:
             await asyncio.wait(tasks)
             killer.cancel()
         finally:
-            await each(*(one.close for one in self._above.values()))
+            if self._reloading is not None:
+                await cancel(self._reloading)
+            await self._above.close()
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
         for task in tasks:
@@ -161,6 +139,9 @@ class _Workers:
         return self._fine
 
     def _pass_on(self, number: signal.Signals) -> None:
+        if number == signal.SIGHUP and self._above.follows:
+            self._reload_later()
+            return
         if number != signal.SIGHUP and self._stop is not None:
             self._stop.hear(number)
         if number != signal.SIGHUP and not self._stopping.is_set():
@@ -171,6 +152,29 @@ class _Workers:
             # A starting worker reads the policy anyway, and has nothing to drain: the signal's default ends it.
             if number != signal.SIGHUP or index in self._ready:
                 process.send_signal(number)
+
+    def _reload_later(self) -> None:
+        """Reload once more after a reload that is under way, which may have read the file of before."""
+        self._again = True
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.create_task(self._reload())
+
+    async def _reload(self) -> None:
+        """Give the workers their sockets for the tenants that the file lists by now, and let them reload."""
+        while self._again:
+            self._again = False
+            await self._above.follow()
+            for index in tuple(self._ready):
+                await self._renew(index)
+
+    async def _renew(self, index: int) -> None:
+        """Give a worker sockets for all tenants, of which it uses those that it needs, and let it reload."""
+        with contextlib.ExitStack() as given:
+            for name, sockets in (await self._above.connect(given)).items():
+                if index in self._ready and not give_sockets(self._lifelines[index], name, sockets):
+                    _logger.error("worker %d takes no sockets for a tenant", index + 1)
+        if index in self._ready:
+            self._running[index].send_signal(signal.SIGHUP)
 
     async def _kill_hung(self) -> None:
         """Kill workers that still run some time after they should have drained: a hanging one must not keep the port."""
@@ -217,7 +221,8 @@ class _Workers:
         """Run a worker process until it ends; return its exit code."""
         listener = self._listeners[index]
         with contextlib.ExitStack() as given:
-            above = {name: await one.connect(given) for name, one in self._above.items()}
+            above, version = await self._above.connect(given), self._above.version
+            lifeline, theirs = (given.enter_context(one) for one in lifeline_pair())
             if self._stopping.is_set():
                 return 0
             orders = Orders(
@@ -234,12 +239,13 @@ class _Workers:
                 "-m",
                 "toolgen.frontends.server.worker",
                 msgspec.json.encode(orders).decode(),
-                stdin=PIPE,
+                stdin=theirs.fileno(),
                 stdout=PIPE,
-                pass_fds=(listener.fileno(), *(fd for one in above.values() for fd in _descriptors(one))),
+                pass_fds=(listener.fileno(), *(fd for one in above.values() for fd in descriptors_of(one))),
                 start_new_session=True,  # Ctrl-C of a terminal reaches it once, through this process
             )
-        self._running[index] = process
+            lifeline = lifeline.dup()  # without end in this block
+        self._running[index], self._lifelines[index] = process, lifeline
         if self._stopping.is_set():
             process.send_signal(signal.SIGTERM)
         try:
@@ -247,13 +253,16 @@ class _Workers:
                 return await process.wait()
             self._ready.add(index)
             self._announce()
+            if version != self._above.version:
+                self._reload_later()
             watching = asyncio.create_task(self._kill_if_silent(index, process, process.stdout))
             try:
                 return await process.wait()
             finally:
                 watching.cancel()
         finally:
-            del self._running[index]
+            lifeline.close()
+            del self._running[index], self._lifelines[index]
             self._ready.discard(index)
 
     async def _kill_if_silent(self, index: int, process: Process, beats: asyncio.StreamReader) -> None:
@@ -285,10 +294,6 @@ class _Workers:
         if not self._up.is_set() and not self._stopping.is_set() and len(self._ready) == len(self._listeners):
             self._up.set()
             _say(f"toolgen is listening on {url_of(self._listeners[0], tls=self._tls)}")
-
-
-def _descriptors(sockets: WorkerSockets) -> tuple[int, ...]:
-    return (sockets.commands, *(() if sockets.counts is None else (sockets.counts,)))
 
 
 async def _hear(beats: asyncio.StreamReader, heard: asyncio.Event) -> None:

@@ -16,6 +16,7 @@ from toolgen.core.descriptors import open_descriptor
 from toolgen.core.errors import ToolgenError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.frontends.server.http import Front, Pulse, gateway_site, serve_worker, tenants_site
+from toolgen.frontends.server.lifeline import Lifeline, SupervisorSockets
 from toolgen.frontends.server.logs import Logs, configure
 from toolgen.frontends.server.site import Site
 from toolgen.gateway.state.shared_state import WorkerSockets
@@ -42,7 +43,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 def main() -> None:
     """Load the project and serve it, until a signal or the end of the supervisor.
 
-    Standard input is the lifeline. Standard output has the ready message and the heartbeats; output of tools goes to standard error.
+    Standard input is the lifeline, a socket. Standard output has the ready message and the heartbeats; output of tools goes to standard
+    error.
     """
     forbid_core_dumps()
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
@@ -58,13 +60,14 @@ def main() -> None:
         with contextlib.suppress(BlockingIOError, BrokenPipeError):  # the supervisor is blocked, or gone
             os.write(said, BEAT)
 
-    lifeline = os.dup(0)
+    lifeline = Lifeline(os.dup(0))
     nothing = open_descriptor(os.devnull, "RDONLY")
     os.dup2(nothing, 0)
     os.close(nothing)
-    os.set_inheritable(lifeline, False)
+    os.set_inheritable(lifeline.descriptor, False)
     try:
-        site, front = _site(orders)
+        sockets = SupervisorSockets(orders.above, lifeline)
+        site, front = _site(orders, sockets)
         with socket.socket(fileno=orders.listener) as listener:
             serve_worker(
                 site,
@@ -72,17 +75,19 @@ def main() -> None:
                 front=front,
                 pulse=Pulse(ready=ready, beat=beat),
                 lifeline=lifeline,
+                sockets=sockets,
             )
     except ToolgenError as error:
         click.echo(f"toolgen: {error}", err=True)
         sys.exit(1)
 
 
-def _site(orders: Orders) -> tuple[Site, Front]:
+def _site(orders: Orders, sockets: SupervisorSockets) -> tuple[Site, Front]:
     tenants = load_tenants(orders.config)
     if tenants is not None:
-        return tenants_site(tenants, orders.host, above=orders.above, first=orders.first), Front.of(tenants)
-    gateway = Gateway.load(orders.config, above=orders.above.get(""), serving=True)
+        return tenants_site(tenants, orders.host, above=sockets, first=orders.first), Front.of(tenants)
+    gateway = Gateway.load(orders.config, above=sockets.of(""), serving=True)
+    sockets.taken("")
     front = Front.of(gateway.settings)
     return gateway_site(gateway, orders.host, front), front
 

@@ -86,7 +86,10 @@ EXCEPTIONS = {
     ("toolgen.frontends.server.tls", "ssl"): "speaks TLS with who comes",
     ("toolgen.frontends.server.worker", "socket"): "is given what listens",
     ("toolgen.frontends.server.supervisor", "socket"): "hands out what listens",
-    ("toolgen.frontends.server.lifeline", "socket"): "tells workers that the supervisor lives, over pairs without a name",
+    (
+        "toolgen.frontends.server.lifeline",
+        "socket",
+    ): "tells workers that the supervisor lives, over pairs without a name",
     ("toolgen.frontends.server.supervisor", "create_subprocess_exec"): "starts this same program, once a worker",
     ("toolgen.state.shared_counts", "socket"): "counts for the workers of one host, over pairs without a name",
     ("toolgen.state.sqlite_file", "sqlite3"): "opens and copies the files of the twelve that follow",

@@ -154,6 +154,13 @@ class CallJournal:
                 lambda connection: connection.executemany("DELETE FROM waiting WHERE call_id = ?", rows)
             )
 
+    async def still_storing(self, call_ids: Sequence[str], now: float) -> None:
+        """Record that a process still tries to store these calls, so that `awaiting` returns them as if they were made now."""
+        rows = [(now, call_id) for call_id in call_ids]
+        await self._file.write(
+            lambda connection: connection.executemany("UPDATE waiting SET asked = ? WHERE call_id = ?", rows)
+        )
+
     async def use_key(self, key: str, call_id: str, *, now: float, expires: float) -> str:
         """Record the use of an idempotency key by a call. Return the call that used it first and has not expired."""
 

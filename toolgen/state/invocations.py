@@ -441,6 +441,9 @@ class Invocations(Protocol):
         Without arguments, and with the store's version, 0 for none.
         """
 
+    async def still_storing(self, call_ids: Sequence[str]) -> None:
+        """Record that this process still tries to store these calls: for a lease they are not `missing`."""
+
     async def awaited(self, call_id: str) -> Invocation | None:
         """Return a call that this gateway accepted and whose end it does not know, in its state of that time, without arguments."""
 

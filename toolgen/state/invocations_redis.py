@@ -399,6 +399,9 @@ class RedisInvocations:
         if found is not None:
             await self._note_ending(found)
 
+    async def still_storing(self, call_ids: Sequence[str]) -> None:
+        await self._journal.still_storing(call_ids, await self.now())
+
     async def awaited(self, call_id: str) -> Invocation | None:
         return await self._journal.awaited(call_id)
 

@@ -253,6 +253,9 @@ class SqliteInvocations:
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         return ()
 
+    async def still_storing(self, call_ids: Sequence[str]) -> None:
+        """Do nothing: the file confirms each call."""
+
     async def awaited(self, call_id: str) -> Invocation | None:
         return None
 

@@ -126,6 +126,9 @@ class RememberedCalls:
     async def missing(self, before: float) -> tuple[Invocation, ...]:
         return await self._store.missing(before)
 
+    async def still_storing(self, call_ids: Sequence[str]) -> None:
+        await self._store.still_storing(call_ids)
+
     async def awaited(self, call_id: str) -> Invocation | None:
         return await self._store.awaited(call_id)
 

@@ -111,6 +111,7 @@ class Runner:
         while self._tasks or not self._stopping:
             await self._calls.news.due(_INTERVAL_S)
             try:
+                await self._calls.still_storing()
                 await self._departed.hear()
                 changed = await self._store.changed()
                 self._watch.heard()

@@ -73,10 +73,10 @@ def orphaned(known: Invocation, *, begun: bool) -> Error:
 
 
 def forgotten(known: Invocation) -> Error:
-    """Return the error of a waiting call whose progress the store lost. It was not executed."""
+    """Return the error of a waiting call that the store does not have, or whose progress it lost. It was not executed."""
     return Error(
         code="expired",
-        message="the gateway's shared state was lost while this call waited, so it was not executed",
+        message="the gateway's shared state lost this call, or could not store it, while it waited, so it was not executed",
         suggestion="make it again if you still need it",
         rule=known.rule,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -362,8 +362,18 @@ class WaitingCalls:
         return await self._close(held, by="", verdict=verdict, error=error, recorded=recorded, lost=begun)
 
     async def end_forgotten(self, known: Invocation) -> Invocation | None:
-        """End a call whose question the store lost before its client disconnected. Return None if another process was faster."""
-        return await self._close(known, by="", verdict="lose", error=forgotten(known))
+        """End a call of this worker whose question the store lost before its client disconnected. Return None if another process was
+        faster. Another one may have taken this worker for gone, and given the call up: one call has one outcome on record."""
+        if known.status == "ended":
+            return known
+        held = await self.store.replace(known, msgspec.structs.replace(known, lease=await self.store.now() + LEASE_S))
+        if held is None:
+            return None
+        self._looked_up.pop(held.id, None)
+        ended, error = await self._recorded(held), forgotten(held)
+        if ended not in {"", error.code}:
+            error = on_record(held)
+        return await self._close(held, by="", verdict="lose", error=error, recorded=bool(ended))
 
     async def look_up(self, calls: Sequence[Invocation]) -> None:
         """Look for the outcomes of calls that are about to be given up: once in the record for all of them. Raises `AuditError`."""
@@ -402,7 +412,8 @@ class WaitingCalls:
             _logger.warning("call %s of %s: the store lost it, and the audit log has its outcome", held.id, held.tool)
         else:
             ending = {"status": status, "code": error.code, "message": error.message}
-            seq = await self.record(held, by=by, verdict=verdict, said=said, ending=ending)
+            recording = self.record(held, by=by, verdict=verdict, said=said, ending=ending)
+            seq, held = await self._while_held(held, recording)
         meta = Meta(duration_ms=0.0, truncated=False, audit_seq=seq)
         data = None if held.workflow.resume is None else {"done": done_so_far(held.workflow.resume)}
         envelope = Envelope(status=status, tool=held.tool, call_id=held.id, data=data, error=error, meta=meta)
@@ -417,6 +428,24 @@ class WaitingCalls:
         except StateUnavailableError:  # it is recorded, and not recorded again
             self.worker.keep_later(held, settle)
             raise
+
+    async def _while_held(self, held: Invocation, recording: Coroutine[Any, Any, int]) -> tuple[int, Invocation]:
+        """Record an outcome, and hold its call until that is done, however long the disk takes: another process would record one too.
+        Return the number of the audit entry, and the call as it is held."""
+        task = asyncio.ensure_future(recording)
+        try:
+            while not (await asyncio.wait((task,), timeout=LEASE_S / 3))[0]:
+                with suppress(StateError):
+                    lease = await self.store.now() + LEASE_S
+                    held = await self.store.replace(held, msgspec.structs.replace(held, lease=lease)) or held
+            return task.result(), held
+        finally:
+            task.cancel()
+
+    async def still_storing(self) -> None:
+        """Record that this worker still tries to store its questions: no other worker gives them up as missing meanwhile."""
+        if self._unconfirmed:
+            await self.store.still_storing(list(self._unconfirmed))
 
     async def keep_unkept(self) -> None:
         """Store the questions and outcomes that could not be stored before. Raises `StateError` if the store cannot be reached."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -108,7 +109,7 @@ async def test_a_call_that_waits_for_a_person_interrupts_and_is_resumed(
             assert told.artifact["call_id"] == interrupt.value["call_id"]
         else:
             assert (told.status, seen.requests) == ("error", [])
-            assert str(told.content).startswith("approval_denied: a person denied this call: no")
+            assert re.fullmatch(r"approval_denied: .*: no", str(told.content).partition("\n")[0])
         assert await gateway.approvals.answerable(gateway.principal("lena")) == (), "it was asked once"
 
 
@@ -146,7 +147,7 @@ async def test_without_a_checkpointer_the_model_is_told_what_a_call_waits_for(tm
         (told,) = answers(await agent_of(gateway, [ASKED], keeps=False).ainvoke({"messages": "go"}))
         assert told.status == "error"
         assert str(told.content).startswith("approval_required: ")
-        assert "The call has not been executed yet" in str(told.content)
+        assert "not been executed" in str(told.content)
         assert seen.requests == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from agents import Agent, RunConfig, Runner, RunResult
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from tests.frontends.adapters.agents import ASKED, DENIED, READ, WRONG, answer, recorded, world
+from tests.messages import line_names
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.adapters.openai_agents import tools
 from toolgen.frontends.python.gateway import Gateway
@@ -58,7 +60,8 @@ async def test_arguments_a_model_garbled_fail_their_own_call_alone(text: str, tm
     async with world(tmp_path) as (gateway, seen):
         (made,) = (item for item in tools(gateway, "bot") if item.name == READ[0])
         told = await made.on_invoke_tool(None, text)  # type: ignore[union-attr, arg-type]
-        assert told.startswith("validation: the arguments are not the JSON object they must be")
+        assert told.startswith("validation: ")
+        assert "JSON object" in told
         assert seen.requests == []
 
 
@@ -73,7 +76,7 @@ async def test_a_call_that_waits_for_a_person_is_answered_when_that_person_answe
             await gateway.approvals.calls.news.changed(0.02)
         await answer(gateway, approve=approve, note="" if approve else "no")
         (told,) = await running
-        assert told == '{"ok":true}' if approve else told.startswith("approval_denied: a person denied this call: no")
+        assert re.match(r'\{"ok":true\}$' if approve else "approval_denied: .*: no", told)
         assert len(seen.requests) == approve
 
 
@@ -81,7 +84,7 @@ async def test_a_call_that_nobody_answers_in_time_says_so(tmp_path: Path) -> Non
     async with world(tmp_path) as (gateway, seen):
         (told,) = await ran(gateway, ASKED, wait_s=0)
         assert told.startswith("approval_required: ")
-        assert "The call has not been executed yet; call id call_" in told
+        assert line_names(told, "not been executed", "call id call_")
         assert seen.requests == []
 
 

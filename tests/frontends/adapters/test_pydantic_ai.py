@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ async def test_a_call_that_waits_for_a_person_defers_and_is_resumed(step: Step, 
             assert (mark, text, len(seen.requests)) == ("success", "{'ok': True}", 1)
         else:
             assert mark == "failed"
-            assert text.startswith("approval_denied: a person denied this call: not today")
+            assert re.match(r"approval_denied: .*: not today", text)
             assert seen.requests == []
         assert [verdict for _, verdict in recorded(gateway, "decision")] == (["approve"] if approve else ["refused"])
 

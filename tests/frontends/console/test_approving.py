@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.frontends.console.axe import violations
 from tests.frontends.console.house import POLICY, House, house
 from tests.frontends.console.people import arriving, client, needs_chromium, watched
+from tests.messages import line_names
 from toolgen.gateway.approvals.requests import MAX_EACH
 
 pytestmark = needs_chromium
@@ -212,7 +213,7 @@ def test_hundreds_of_waiting_calls_are_a_table_of_fifty(browser: Browser, crowd:
         page = visitor.page
         visitor.visit(f"{crowd.url}/console/approvals")
         assert page.title().startswith(f"({MAX_WAITING}) Approvals")
-        assert "The queue is full: calls are refused." in page.locator("main").inner_text()
+        assert "queue is full" in page.locator("main").inner_text()
         assert page.locator(".queue tbody tr").count() == 50
         assert page.evaluate("document.documentElement.scrollHeight") < 8000
         stops = page.locator("a[href], button, input:not([type=hidden]), select, summary, [tabindex='0']")
@@ -250,7 +251,7 @@ def test_waiting_calls_are_filtered_and_sorted(browser: Browser, crowd: House) -
         page.select_option("#age", "1d")
         with arriving(page):
             page.click("button:has-text('Show')")
-        assert page.locator("text=No waiting call fits these filters.").count() == 1
+        assert page.locator(".queue tbody .empty").count() == 1
         for query, count in (("expiry=1h", 50), ("expiry=10m", 0), ("tool=DELETE", 50), ("tool=list", 0)):
             page.goto(f"{crowd.url}/console/approvals?{query}")
             assert page.locator(".queue tbody tr:not(:has(.empty))").count() == count, query
@@ -269,9 +270,9 @@ def test_who_agreed_is_told_so_and_the_badge_does_not_count_the_call(browser: Br
         assert page.locator(".badge").inner_text().startswith(str(MAX_WAITING - 1))
         row = page.locator(f".queue tr:has(a[href='{link}'])")
         assert "You agreed" in row.inner_text()
-        assert "waits for one more" in row.inner_text()
+        assert "one more" in row.inner_text()
         page.goto(f"{crowd.url}{link}")
-        assert "You agreed; this call waits for one more person." in page.locator("main").inner_text()
+        assert line_names(page.locator("main").inner_text(), "You agreed", "one more")
 
 
 def test_a_viewer_reads_the_queue_and_answers_for_nothing(browser: Browser, crowd: House) -> None:
@@ -285,7 +286,7 @@ def test_a_viewer_reads_the_queue_and_answers_for_nothing(browser: Browser, crow
             tile.locator("a").click()
         text = page.locator("main").inner_text()
         assert "approvers answer" in text
-        assert "Look and answer" not in text
+        assert page.locator(".queue a.button").count() == 0
         assert page.locator(".badge").count() == 0
         assert page.locator(".queue tbody tr").count() == 50
         assert page.locator("main form[method=post]").count() == 0

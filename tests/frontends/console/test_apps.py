@@ -181,7 +181,7 @@ async def test_a_call_of_an_app_that_changes_something_is_made_once_the_person_a
         )
         await expect(page.locator("dialog h2")).to_have_text("This app wants to call far__tick (destructive) as you")
         await page.locator("dialog").get_by_role("button", name="No").click()
-        assert await frame.evaluate("found") == "the person did not agree to this call"
+        assert "not agree" in await frame.evaluate("found")
         assert calls(tmp_path) == before
         await frame.evaluate("void (window.ticked = ask('tools/call', { name: 'tick' }))")
         await page.locator("dialog").get_by_role("button", name="Call it").click()

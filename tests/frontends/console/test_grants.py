@@ -36,6 +36,10 @@ def asked(home: House, number: str = "o1") -> Any:
     return home.call("orders__delete_order", {"id": number})
 
 
+LATER = "later calls too"
+"""Part of the page after an answer that made a grant."""
+
+
 def ended(home: House, call_id: str) -> None:
     assert home.run(home.gateway.approvals.calls.outcome(call_id, home.gateway.principal("bot"), 60)).status == "ok"
 
@@ -44,10 +48,10 @@ def test_an_answer_counts_for_as_many_calls_as_the_form_says(home: House) -> Non
     with client(home, "paul") as http:
         waiting = asked(home)
         page = http.get(f"/console/approvals/{waiting.call_id}").text
-        assert "At most 30; empty means as long as that." in page
-        assert "At most 5; empty means as many as that." in page
+        assert "At most 30;" in page
+        assert "At most 5;" in page
         told = answered(http, waiting.call_id, remember="yes", minutes="10", calls="2")
-        assert "It counts for later calls too." in told.text
+        assert LATER in told.text
         ended(home, waiting.call_id)
         assert [asked(home).status for _ in range(3)] == ["ok", "ok", "pending"]
 
@@ -55,7 +59,7 @@ def test_an_answer_counts_for_as_many_calls_as_the_form_says(home: House) -> Non
 def test_without_a_box_or_a_filled_field_an_answer_is_for_one_call(home: House) -> None:
     with client(home, "paul") as http:
         waiting = asked(home)
-        assert "It counts for later calls too." not in answered(http, waiting.call_id, minutes=" ", calls="").text
+        assert LATER not in answered(http, waiting.call_id, minutes=" ", calls="").text
         ended(home, waiting.call_id)
         assert asked(home).status == "pending"
 
@@ -70,7 +74,7 @@ def test_a_filled_field_means_the_box_and_an_empty_one_the_bound(
 ) -> None:
     with client(home, "paul") as http:
         waiting = asked(home)
-        assert "It counts for later calls too." in answered(http, waiting.call_id, **fields).text
+        assert LATER in answered(http, waiting.call_id, **fields).text
         ended(home, waiting.call_id)
         (grant,) = home.run(home.gateway.approvals.grants.listed(home.gateway.principal("paul")))
         assert grant.calls == calls
@@ -83,7 +87,7 @@ def test_a_policy_without_grants_takes_none_from_a_form(tmp_path: Path) -> None:
         assert "for-minutes" not in http.get(f"/console/approvals/{waiting.call_id}").text
         told = answered(http, waiting.call_id, minutes="10")
         assert told.status_code == 400
-        assert "The policy lets an answer count for one call only." in told.text
+        assert "one call only" in told.text
         assert home.run(home.gateway.approvals.calls.store.get(waiting.call_id)).status == "pending"
 
 
@@ -113,7 +117,7 @@ def test_what_cannot_be_remembered_is_told_on_the_page_and_nothing_is_done(
 def test_a_grant_is_listed_and_revoked(home: House) -> None:
     with client(home, "paul") as http, client(home, "rita") as other:
         waiting = asked(home)
-        assert "Granted for later calls" not in http.get("/console/approvals").text
+        assert 'name="grant"' not in http.get("/console/approvals").text
         answered(http, waiting.call_id, remember="yes", calls="5", any_arguments="yes")
         ended(home, waiting.call_id)
         assert asked(home, "o2").status == "ok"
@@ -130,7 +134,7 @@ def test_a_grant_is_listed_and_revoked(home: House) -> None:
         assert done.status_code == 303
         assert done.headers["location"].startswith("/console/approvals?done=")
         assert asked(home, "o2").status == "pending"
-        assert "Granted for later calls" not in http.get("/console/approvals").text
+        assert 'name="grant"' not in http.get("/console/approvals").text
 
 
 def test_a_role_that_takes_two_people_is_agreed_to_and_taken_back(home: House) -> None:
@@ -142,7 +146,7 @@ def test_a_role_that_takes_two_people_is_agreed_to_and_taken_back(home: House) -
     with client(home, "paul") as http, client(home, "olga") as other:
         page = http.get("/console/approvals").text
         assert "&lt;b&gt;incident" in page
-        assert "it takes another person" in page
+        assert "another person" in page
         own = {"form_token": form_token(other.get("/console/approvals").text), "grant": asked.id, "decision": "approve"}
         assert other.post("/console/grants/agree", data=own).status_code == 403
         form = {"form_token": form_token(page), "grant": asked.id}

@@ -57,6 +57,19 @@ class Keyboard:
         return self.presses
 
 
+def opened(page: Page, url: str, link: str = "") -> Keyboard:
+    """Open a page with a new keyboard and follow a link within it: by default the first one, which skips the navigation."""
+    if page.url != url:
+        page.goto(url)
+    hand = Keyboard(page)
+    if link:
+        hand.to(link)
+    else:
+        hand.press("Tab")
+    hand.skip()
+    return hand
+
+
 def test_each_task_takes_twelve_presses_at_most(browser: Browser, home: House) -> None:
     made = home.call("orders__list_orders", {"tenant_id": "acme", "status": "needle"})
     waiting = home.call("orders__delete_order", {"id": "by-keyboard"})
@@ -69,51 +82,32 @@ def test_each_task_takes_twelve_presses_at_most(browser: Browser, home: House) -
         page.keyboard.type(KEYS["olga"])
         taken["sign in"] = hand.done("form.who")
 
-        page.goto(f"{home.url}/console/calls")
-        hand = Keyboard(page)
-        hand.press("Tab")
-        hand.skip()
+        hand = opened(page, f"{home.url}/console/calls")
         hand.to("#text")
         page.keyboard.type("needle")
         taken["find"] = hand.done("#count:has-text('1 call found')")
 
-        hand = Keyboard(page)
-        hand.to("a[href='#count']")
-        hand.skip()
+        hand = opened(page, page.url, "a[href='#count']")
         hand.to(f"a[href$='{made.call_id}']")
         taken["read"] = hand.done(".steps")
 
-        page.goto(f"{home.url}/console/calls")
-        hand = Keyboard(page)
-        hand.to("a[href='#count']")
-        hand.skip()
+        hand = opened(page, f"{home.url}/console/calls", "a[href='#count']")
         hand.to("a.zoned[href*='when=yesterday']", "Shift+Tab")
         taken["filter yesterday"] = hand.done("#count:has-text('0 calls found')")
 
-        page.goto(f"{home.url}/console/approvals")
-        hand = Keyboard(page)
-        hand.press("Tab")
-        hand.skip()
+        hand = opened(page, f"{home.url}/console/approvals")
         hand.to(f"a[href$='{waiting.call_id}']")
         taken["open a waiting call"] = hand.done("form.answer")
 
-        hand = Keyboard(page)
-        hand.to("a[href='#answer']")
-        hand.skip()
+        hand = opened(page, page.url, "a[href='#answer']")
         hand.to("button.approve")
         taken["approve"] = hand.done("h1:has-text('Approved')")
 
-        page.goto(f"{home.url}/console/record")
-        hand = Keyboard(page)
-        hand.press("Tab")
-        hand.skip()
+        hand = opened(page, f"{home.url}/console/record")
         hand.to("main button")
         taken["verify"] = hand.done("#notice, #verified[tabindex]")
 
-        page.goto(f"{home.url}/console/pauses")
-        hand = Keyboard(page)
-        hand.press("Tab")
-        hand.skip()
+        hand = opened(page, f"{home.url}/console/pauses")
         hand.to("#name")
         page.keyboard.type("orders")
         page.keyboard.press("Home")
@@ -121,10 +115,7 @@ def test_each_task_takes_twelve_presses_at_most(browser: Browser, home: House) -
         page.keyboard.type("bot")
         taken["pause"] = hand.done("#notice:has-text('Paused')")
 
-        page.goto(f"{home.url}/console/keys?principal=bot")
-        hand = Keyboard(page)
-        hand.press("Tab")
-        hand.skip()
+        hand = opened(page, f"{home.url}/console/keys?principal=bot")
         hand.to("main summary")
         hand.press("Enter")
         hand.to("main button.deny")

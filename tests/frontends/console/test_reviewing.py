@@ -277,7 +277,7 @@ def test_rules_say_how_often_and_when_they_were_used(tmp_path: Path) -> None:
         home.call("orders__get_health", {})
         home.call("orders__send_mail", {"to": "x"})
         page = http.get("/console/policies").text
-        assert "2 of 3 rules have decided no call on record" in page
+        assert "2 of 3 rules" in page
         assert "2 calls, last" in page
         assert 'href="/console/calls?rule=reads"' in page
         assert "never used" in page
@@ -305,7 +305,7 @@ def test_while_the_index_is_made_pages_say_so_and_nothing_is_counted(
         for path in ("overview", "sources", "calls", "policies/history"):
             page = http.get(f"/console/{path}")
             assert page.status_code == 200
-            assert "some entries are not shown yet" in page.text, path
+            assert "not shown yet" in page.text, path
             assert ("not counted yet" in page.text) is (path in {"overview", "sources"})
         goes_on.set()
         monkeypatch.setattr(filler, "_MANY", 1_000)
@@ -335,6 +335,9 @@ def test_pages_of_reviewers_are_accessible_and_fit(browser: Browser, home: House
         visitor.check()
 
 
+BROKEN = "log is broken"
+
+
 def test_a_broken_record_is_a_banner_on_every_page(tmp_path: Path) -> None:
     with house(tmp_path / "project") as home, client(home, "rita") as http, client(home, "paul") as other:
         home.call("orders__get_health", {})
@@ -342,16 +345,16 @@ def test_a_broken_record_is_a_banner_on_every_page(tmp_path: Path) -> None:
         token = form_token(http.get("/console/record").text)
         page = http.post("/console/record/verify", data={"form_token": token}, follow_redirects=True).text
         assert "Intact, unsigned" in page
-        assert "no key signs it" in page
+        assert "no key" in page
         (log,) = (home.root / "var" / "audit").glob("*.jsonl")
         written = log.read_bytes()
         assert b'"principal":"bot"' in written
         log.write_bytes(written.replace(b'"principal":"bot"', b'"principal":"eve"', 1))
         http.post("/console/record/verify", data={"form_token": token}, follow_redirects=True)
         for path in ("overview", "calls", "approvals", "tools", "keys", "pauses"):
-            assert "The audit log is broken" in http.get(f"/console/{path}").text, path
+            assert BROKEN in http.get(f"/console/{path}").text, path
         assert "Broken" in http.get("/console/record").text.partition("</title>")[0]
-        assert "The audit log is broken" not in other.get("/console/tools").text  # paul reads no record
+        assert BROKEN not in other.get("/console/tools").text  # paul reads no record
 
 
 def test_a_key_is_revoked_by_an_admin_and_keeps_the_name_of_its_owner(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_a_paused_tool_says_so_on_its_pages_and_in_approvals(tmp_path: Path) -> 
         assert "<strong>Paused</strong>" not in http.get("/console/tools/orders__get_health").text
         assert ">paused</strong>" in http.get("/console/tools?find=delete_order").text
         assert ">paused</strong>" in http.get("/console/approvals").text
-        assert "While it is, an approved call is refused." in http.get(f"/console/approvals/{waiting.call_id}").text
+        assert "approved call is refused" in http.get(f"/console/approvals/{waiting.call_id}").text
 
 
 def test_pages_of_errors_have_the_navigation(home: House) -> None:

@@ -194,13 +194,13 @@ async def test_a_call_whose_client_has_gone_runs_to_its_end(path: str) -> None:
 
 
 async def test_health_needs_no_credential_and_the_reasons_for_not_being_ready_do() -> None:
-    gateway = FakeGateway(reasons=("the audit log cannot be written",))
+    gateway = FakeGateway(reasons=("disk full",))
     async with client(gateway, key=None) as http:
         assert (await http.get("/healthz")).json() == {"status": "ok"}
         assert (await http.get("/readyz")).json() == {"status": "not ready"}
         assert (await http.get("/readyz")).status_code == 503
         told = await http.get("/readyz", headers=bearer())
-        assert told.json()["reasons"] == ["the audit log cannot be written"]
+        assert told.json()["reasons"] == ["disk full"]
         assert (await http.get("/readyz", headers=bearer("wrong"))).status_code == 401
         gateway.reasons = ()
         assert (await http.get("/readyz")).status_code == 200

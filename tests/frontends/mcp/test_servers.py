@@ -132,7 +132,7 @@ async def test_a_server_says_what_its_caller_may_see_and_nothing_else(tmp_path: 
     assert "- desk: " in bot
     assert "(3 tools, 1 prompt, 1 resource)" in bot
     assert "- far: Far away (1 tool, 1 prompt)" in bot
-    assert "far describes itself: Look before you leap. xxx" in bot
+    assert "far describes itself: Look before" in bot
     assert len(bot) < 1500
     assert "(1 tool)" in boss
     assert "far" not in boss

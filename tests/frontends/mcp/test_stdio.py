@@ -134,7 +134,7 @@ async def test_what_was_listened_for_is_answered_when_the_input_ends() -> None:
 async def test_a_principal_the_policy_has_no_more_is_told_so() -> None:
     gateway = FakeGateway(gone={"bot"})
     (found,) = await answers(gateway, line("tools/call", 1, name="test__echo", arguments={}))
-    assert found["error"]["message"] == "the policy has this principal no more"
+    assert "principal" in found["error"]["message"]
     assert gateway.calls == []
 
 

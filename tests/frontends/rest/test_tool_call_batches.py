@@ -131,7 +131,8 @@ async def test_arguments_a_model_garbled_fail_their_own_call_alone(text: str) ->
     broken = {"id": "b", "type": "function", "function": {"name": "test__echo", "arguments": text}}
     fine = {"id": "f", "type": "function", "function": {"name": "test__echo", "arguments": "{}"}}
     first, second = await answered(gateway, [broken, fine])
-    assert first["content"].startswith("validation: the arguments are not the JSON object they must be")
+    assert first["content"].startswith("validation: ")
+    assert "JSON object" in first["content"]
     assert "What to do: " in first["content"]
     assert second == {"role": "tool", "tool_call_id": "f", "content": "{}"}
     assert len(gateway.calls) == 1

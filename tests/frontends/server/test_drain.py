@@ -72,7 +72,7 @@ def test_it_is_not_ready_first_and_takes_calls_until_the_grace_is_over(tmp_path:
         assert readiness(served).status_code == 200
         served.process.send_signal(signal.SIGTERM)
         until(lambda: {readiness(served).status_code for _ in range(8 * workers)} == {503})
-        assert readiness(served).json()["reasons"] == ["the gateway is stopping"]
+        assert "stopping" in readiness(served).json()["reasons"][0]
         assert served.call().json()["status"] == "ok"
         told_again(served, signal.SIGTERM)
         assert "stopped: SIGTERM, told twice" in messages(served)[-1]

@@ -21,6 +21,7 @@ import pytest
 from tests import patient
 from tests.cli.commands import Run
 from tests.gateway.governed import Upstream, project, upstream, write_policy
+from tests.messages import line_names
 from tests.redis_server import RedisServer
 from tests.served_workers import HEALTH, ROOT, Served, serving, until
 from toolgen.audit.reader import entries
@@ -200,7 +201,7 @@ def test_a_port_that_another_gateway_has_is_refused_though_it_could_be_shared(tm
         options = ["--port", str(taken.getsockname()[1]), "--workers", "2", "--config", str(path)]
         ended = toolgen("serve", *options)
     assert ended.code == 1
-    assert "the port is already in use" in ended.err
+    assert line_names(ended.err, "port", "already in use")
 
 
 def test_a_project_that_no_worker_can_load_ends_with_what_each_said(tmp_path: Path, redis: RedisServer) -> None:
@@ -211,7 +212,7 @@ def test_a_project_that_no_worker_can_load_ends_with_what_each_said(tmp_path: Pa
     command = [sys.executable, "-m", "toolgen", "serve", "--port", "0", "--workers", "2", "--config", str(path)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 1
-    assert "not every worker came up" in ended.stderr
+    assert "not every worker" in ended.stderr
 
 
 @pytest.mark.exhaustive

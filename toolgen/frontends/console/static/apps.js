@@ -1,12 +1,12 @@
 // Host of an app (MCP Apps 2026-01-26): a frame of another origin, without cookies, and JSON-RPC with it over postMessage. The page in the
-// frame is not trusted: it may call tools of its server as the person who is signed in, say how high it is, and ask for a link to be opened.
+// frame is not trusted: it may call tools of its server as the person who is signed in, report its height, and request that a link is opened.
 "use strict";
 (() => {
   const PROTOCOL = "2026-01-26";
   const MAX_CALLS = 4, MAX_LENGTH = 262144, MAX_REFUSALS = 3, LEAST = 40, MOST = 900, MAX_LINK = 2048;
   const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
-  // Asks the person; one question at a time, and none any more once a page was refused three times.
+  // Confirmation dialog: one at a time, and none after a page was refused three times.
   const asker = (place) => {
     let open = false, refused = 0;
     return (heading, text, agree, link) => new Promise((resolve) => {

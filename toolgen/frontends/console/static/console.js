@@ -1,4 +1,4 @@
-// Keeps the number of waiting calls, the queue and the live page current, and names on a button what it grants. Every page works without it.
+// Updates the number of waiting calls, the queue and the live page, and shows on a button what it grants. Every page works without this script.
 "use strict";
 
 // The number beside "Approvals", in the title of the queue, and the queue itself.
@@ -47,7 +47,7 @@
       if (found.waiting !== shown) show(found.waiting);
       if (queue && queue.dataset.refresh !== found.mark) await refresh();
     } catch {
-      // The gateway does not answer now; the next look asks again.
+      // The gateway does not answer now; the next poll tries again.
     }
   };
   setInterval(look, LOOK_MS);
@@ -55,7 +55,7 @@
   document.addEventListener("visibilitychange", look);
 })();
 
-// Times as the clock of this browser has them: pages have them in UTC.
+// Conversion of times from UTC, as in the pages, to the time zone of this browser.
 (() => {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   if (!zone) return;
@@ -69,7 +69,7 @@
       one.textContent = `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${two(time.getMilliseconds(), 3)}`;
     }
   };
-  // A search that names a zone, or has no times of its own, is by the calendar of this browser.
+  // A search with a time zone, or without times, uses the time zone of this browser.
   const named = document.querySelector(".zone-name");
   if (!named || named.value || !(document.getElementById("since").value || document.getElementById("until").value)) {
     for (const one of document.querySelectorAll(".zone")) one.textContent = zone;
@@ -86,7 +86,7 @@
   document.addEventListener("rows", local);
 })();
 
-// What an answer grants besides the call itself, in the words of its button.
+// Text of the button: the grant that an answer makes beside the call itself.
 (() => {
   const form = document.querySelector("form.answer");
   const later = form && form.querySelector(".later");
@@ -104,7 +104,7 @@
   words();
 })();
 
-// The live page: shows the newest rows as the gateway sends them.
+// Live page: the newest rows, as the gateway sends them.
 (() => {
   const rows = document.getElementById("rows");
   if (!rows || !rows.dataset.live) return;
@@ -153,7 +153,7 @@
   source.addEventListener("open", () => { opened = true; });
   rows.addEventListener("focusout", () => setTimeout(show));
   source.addEventListener("error", () => {
-    // Closed for good: the answer was no stream. Of a page that was followed, that is because its session has ended, and it says so anew.
+    // Closed permanently, because the answer was no event stream: the session has ended. Loading the page again shows the sign-in.
     if (source.readyState !== EventSource.CLOSED) status.textContent = "The gateway does not answer; trying again";
     else if (opened) location.reload();
     else status.textContent = "Not followed: too many live pages are open";
@@ -168,7 +168,7 @@
   });
 })();
 
-// Values that are proposed for an argument of a prompt or of a template, while somebody types.
+// Completion of an argument of a prompt or of a template while a person types.
 (() => {
   const form = document.querySelector("form[data-complete]");
   if (!form) return;

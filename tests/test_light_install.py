@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.exhaustive import spread
+from tests.messages import line_names
 
 ROOT = Path(__file__).parent.parent
 MIB = 1_048_576
@@ -161,7 +162,7 @@ def test_a_call_is_refused_or_made_and_recorded_without_extras(light: Path, proj
 
 def test_a_project_without_databases_says_so_before_an_extra_is_asked_for(light: Path, project: Path) -> None:
     done = ran(light, project, "sql", "check", "--source", "shelf", "SELECT 1")
-    assert (done.returncode, "there is no database 'shelf'" in done.stderr) == (1, True)
+    assert (done.returncode, "no database 'shelf'" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +188,8 @@ def test_what_is_missing_is_said_with_the_command_that_installs_it(
 def test_the_demo_plays_what_needs_no_database_and_says_what_it_left_out(light: Path, tmp_path: Path) -> None:
     done = ran(light, tmp_path, "demo")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert 'left out: install what reads SQL with: pip install "toolgen[sql]"' in done.stdout
-    assert "the agent reads over GraphQL" in done.stdout
+    assert line_names(done.stdout, "left out: ", 'pip install "toolgen[sql]"')
+    assert "over GraphQL" in done.stdout
     assert "shop__" not in done.stdout
     assert "entries, intact" in done.stdout
 

@@ -42,11 +42,11 @@ def test_a_root_over_other_entries_is_told_and_the_right_one_is_not(first: int, 
     for batches in BATCHES:
         assert _told(batches, _signed(first, size)) == [], batches
         ((at, why),) = _told(batches, _signed(first, size, bent))
-        assert (at, "are not those that were signed" in why) == (size, True), batches
+        assert (at, "not those" in why, "signed" in why) == (size, True, True), batches
 
 
 def test_an_entry_that_is_not_the_signed_one_is_told() -> None:
     wrong = replace(_signed(1, 3), head="0" * 64)
     for batches in BATCHES:
         ((at, why),) = _told(batches, _signed(1, 2), wrong, _signed(1, 5))
-        assert (at, "it is not the entry that was signed" in why) == (3, True)
+        assert (at, "not the entry" in why) == (3, True)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tests.audit.logs import PLAIN, add, in_segments, opened, with_key, write
 from tests.exhaustive import examples
+from tests.messages import line_names
 from toolgen.audit.checkpoint import checkpoint_path, statements
 from toolgen.audit.config import AuditPlan, CheckpointDestination
 from toolgen.audit.entry import seal
@@ -94,17 +95,15 @@ def test_verification_says_what_it_could_not_check(tmp_path: Path) -> None:
     public = with_key(tmp_path)
     write(tmp_path, 5, PLAIN)
     (said,) = verify(tmp_path).unchecked
-    assert "the log's own folder" in said
+    assert "own folder" in said
     assert verify(tmp_path, keys=public_keys([public], tmp_path)).unchecked == ()
     (tmp_path / "checkpoint.key").unlink()
     write(tmp_path, 1, PLAIN)
-    assert verify(tmp_path, keys=public_keys([public], tmp_path)).unchecked == (
-        "gateway-1: no checkpoint covers entries 11 to 12 yet: changes there would go undetected",
-    )
+    (said,) = verify(tmp_path, keys=public_keys([public], tmp_path)).unchecked
+    assert line_names(said, "gateway-1: ", "entries 11 to 12 ")
     checkpoint_path(tmp_path, "gateway-1").unlink()
-    assert verify(tmp_path, keys=public_keys([public], tmp_path)).unchecked == (
-        "gateway-1 has no trusted checkpoint: truncation would go undetected",
-    )
+    (said,) = verify(tmp_path, keys=public_keys([public], tmp_path)).unchecked
+    assert line_names(said, "gateway-1 ", "no trusted checkpoint")
 
 
 def test_a_key_made_later_signs_what_was_written_before(tmp_path: Path) -> None:
@@ -324,7 +323,7 @@ async def test_a_place_that_fails_is_told_of_and_tried_again_and_calls_go_on(
     async with asyncio.timeout(120):
         while len(attempts) < 3 or not log.warnings():
             await add(log, 2, 2)
-    assert log.warnings() == ("checkpoints do not reach the bucket: the answer is 503",)
+    assert [line_names(one, "the bucket: ", "503") for one in log.warnings()] == [True]
     assert log.fault is None
     works = True
     async with asyncio.timeout(120):
@@ -348,7 +347,7 @@ async def test_where_it_is_required_no_call_begins_while_nothing_arrives(tmp_pat
     await asyncio.to_thread(log._maintenance.tick)
     with pytest.raises(AuditError, match="no checkpoint has reached"):
         await log.append({"event": "intent", "call_id": "call_2"})
-    assert "no checkpoint has reached" in (log.fault or "")
+    assert "no checkpoint" in (log.fault or "")
     await log.append({"event": "outcome", "call_id": "call_1", "status": "ok"})  # what was begun is recorded to its end
     await log.close()
     assert [entry["event"] for entry in entries(tmp_path)] == ["intent", "outcome"]
@@ -417,7 +416,7 @@ async def test_calls_go_on_while_one_of_several_places_is_reached(tmp_path: Path
     async with asyncio.timeout(120):
         while not (arrived and log.warnings()) or log.fault is not None:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0)
-    assert log.warnings() == ("checkpoints do not reach the bucket: the answer is 503",)
+    assert [line_names(one, "the bucket: ", "503") for one in log.warnings()] == [True]
     await add(log, 2, 2)
     await log.close()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 import resource
 import signal
@@ -155,8 +157,8 @@ def in_namespace(folder: Path, kind: str, scenario: str = IN_NAMESPACE) -> dict[
 def test_a_full_disk_stops_calls_and_nothing_else_until_there_is_room(tmp_path: Path) -> None:
     found = in_namespace(tmp_path, "full")
     assert found["refused"]
-    assert found["why"] == ["the audit log cannot be written: No space left on device"]
-    assert found["fault"] == "the audit log cannot be written: No space left on device"
+    assert found["why"] == [found["fault"]]
+    assert str(found["fault"]).endswith(f": {os.strerror(errno.ENOSPC)}")
     assert (found["after"], found["still"], found["ok"]) == (20, None, True)
     assert found["written"] == found["acknowledged"]
 
@@ -164,7 +166,7 @@ def test_a_full_disk_stops_calls_and_nothing_else_until_there_is_room(tmp_path: 
 def test_a_read_only_file_system_in_its_place_stops_calls_until_it_can_be_written(tmp_path: Path) -> None:
     found = in_namespace(tmp_path, "read-only")
     assert (found["before"], found["broken"], found["refused"]) == (20, 20, 30)
-    assert found["why"] == ["the audit log cannot be written: Read-only file system"]
+    assert str(found["why"]).endswith(f": {os.strerror(errno.EROFS)}']")
     assert found["ok"] is True
     assert found["written"] == found["acknowledged"]
     assert (found["after"], found["still"]) == (20, None)
@@ -346,7 +348,8 @@ def test_a_disk_that_fails_under_the_open_file_stops_calls_until_another_takes_i
     if "skip" in found:
         pytest.skip(found["skip"])
     assert (found["before"], found["broken"], found["refused"]) == (20, 20, 30)
-    assert found["why"] == [f"the audit log cannot be written: {reason}"]
+    (why,) = found["why"]
+    assert why.endswith(f": {reason}")
     assert str(found["fault"]).endswith(reason)
     assert (found["after"], found["still"], found["ok"]) == (20, None, True), found
     assert found["kept"]

@@ -131,7 +131,7 @@ def test_faults_without_end_are_told_of_up_to_an_end(tmp_path: Path) -> None:
     (tmp_path / ACTIVE).write_bytes(b"no entry\n" * 50_000)
     report = verify(tmp_path)
     assert len(report.faults) == 10_001
-    assert "the rest of it was not verified" in report.faults[-1].message
+    assert "not verified" in report.faults[-1].message
 
 
 def test_a_log_written_anew_does_not_pass_for_one_whose_removal_was_signed(tmp_path: Path) -> None:

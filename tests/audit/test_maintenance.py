@@ -63,7 +63,7 @@ def test_without_a_key_nothing_is_removed(tmp_path: Path) -> None:
     clock = FixedClock()
     in_segments(tmp_path, segments=3, calls=5, clock=clock)
     warnings = look_after(tmp_path, replace(PLAIN, keep_bytes=1), clock)
-    assert "has to be signed" in warnings[0]
+    assert "signed" in warnings[0]
     assert len(names(tmp_path)) == 4
 
 
@@ -71,7 +71,7 @@ def test_segments_older_than_the_key_go_once_a_later_one_is_signed(tmp_path: Pat
     clock = FixedClock()
     in_segments(tmp_path, segments=2, calls=5, clock=clock)
     with_key(tmp_path)
-    assert "no checkpoint covers the end" in look_after(tmp_path, replace(PLAIN, keep_bytes=1), clock)[0]
+    assert "no checkpoint covers" in look_after(tmp_path, replace(PLAIN, keep_bytes=1), clock)[0]
     clock.advance(20)
     in_segments(tmp_path, segments=2, calls=5, clock=clock)
     assert look_after(tmp_path, replace(PLAIN, keep_bytes=1), clock) == ()

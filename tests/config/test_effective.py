@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Output, runner
+from tests.messages import line_names
 
 CANARY = "canary-7f3a"
 PROJECT = f"""\
@@ -91,4 +92,4 @@ def test_what_a_start_would_refuse_is_refused(project: Path, capfdbinary: pytest
     (project / "toolgen.yaml").write_text("sources: {shop: {sql: 'sqlite:///a.db'}}\ngateway: {port: 70000}\n")
     assert "toolgen.yaml:2: 70000 is not a port" in failed(capfdbinary).err
     (project / "toolgen.yaml").unlink()
-    assert "there is no such file" in failed(capfdbinary).err
+    assert line_names(failed(capfdbinary).err, "toolgen.yaml", "no such file")

@@ -86,7 +86,7 @@ def test_names_and_their_number_are_bounded() -> None:
 def test_a_secret_that_is_written_out_is_warned_of_and_never_shown(tmp_path: Path) -> None:
     settings = from_data(data({"ops": {**OPS, "secret": [SECRET, "${env:OLD}"]}}), PATH)
     (warning,) = settings.warnings
-    assert "a secret is written out" in warning
+    assert "written out" in warning
     file = tmp_path / "toolgen.yaml"
     file.write_text(
         "sources: {x: {openapi: x.yaml}}\nconsole: {url: https://g.example.com}\n"

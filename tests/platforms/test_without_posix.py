@@ -170,4 +170,4 @@ def test_the_demo_is_played_and_ends(tmp_path: Path) -> None:
 
 def test_several_workers_are_refused(project: Path) -> None:
     run("build", project)
-    assert "do not run on Windows" in run("serve --port 0 --workers 2", project, code=1, errors=True)
+    assert "on Windows" in run("serve --port 0 --workers 2", project, code=1, errors=True)

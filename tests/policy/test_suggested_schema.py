@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.exhaustive import examples
+from tests.messages import line_names
 from toolgen.core.canonical import Recorded
 from toolgen.policy.arguments import Validator
 from toolgen.policy.suggested_schema import closed
@@ -84,5 +85,5 @@ def test_what_may_be_left_out_and_combined_is_said() -> None:
     schema, beyond = closed([{"a": 1, "b": "x"}, {"a": 2}, {"a": 3, "b": "y"}])
 
     assert schema["required"] == ["a"]
-    assert "b is optional, for all values of the other arguments" in beyond
-    assert "values of a, b in combinations that were not observed" in beyond
+    assert any(line_names(one, "b is optional") for one in beyond)
+    assert any(line_names(one, "a, b", "combinations") for one in beyond)

@@ -221,7 +221,7 @@ async def test_who_can_write_in_redis_reads_changes_and_moves_no_message(tmp_pat
             await redis.hset("toolgen:outbox:message:chat:msg_2", "box", box)
             assert await outbox.claim("chat", 30) is None
             (letter,) = await outbox.dead("chat")
-            assert letter.why == "it was changed in Redis, or sealed with another key"
+            assert "another key" in letter.why
             # One that is gone is left out.
             await redis.delete("toolgen:outbox:message:ops:msg_1")
             assert await outbox.claim("ops", 30) is None

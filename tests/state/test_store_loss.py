@@ -108,7 +108,7 @@ async def test_a_process_notices_that_its_last_write_is_gone(server: RedisServer
     if written_since:  # the number that is kept is as high as before
         assert await one.calls.add(invocation(3), each=9, total=9)
     await one.calls.changed()
-    assert one.calls.loss == "it was set back to an older copy"
+    assert "set back" in one.calls.loss
     assert await one.calls.begin_epoch()
     assert (one.calls.loss, one.watch.settled) == ("", False)
     await sibling.calls.changed()
@@ -317,7 +317,7 @@ async def test_a_process_notices_a_store_that_was_set_back_while_no_call_changed
         for name, body in copy.items():
             await redis.restore(name, 0, body)
     await one.calls.changed()
-    assert one.calls.loss == "it was set back to an older copy"
+    assert "set back" in one.calls.loss
     await one.close()
 
 

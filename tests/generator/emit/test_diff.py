@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.golden.small import small_manifest
+from tests.messages import line_names
 from toolgen.generator.emit.diff import BindingChange, ManifestDiff, compare, lines
 from toolgen.generator.emit.schema_comparison.comparison import schema_changes
 from toolgen.model.database import Column, Database, Table
@@ -196,7 +198,7 @@ def test_a_schema_that_is_very_deep_ends() -> None:
     new: dict[str, Any] = {"type": "integer"}
     for _ in range(190):
         old, new = {"items": old}, {"items": new}
-    assert [one.text for one in schema_changes(old, new)] == ["changed below the depth that is compared"]
+    assert ["depth" in one.text for one in schema_changes(old, new)] == [True]
     loop = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
     assert schema_changes(loop, loop) == []
 
@@ -257,10 +259,9 @@ def test_an_effect_that_was_lowered_does_not_break() -> None:
 
 def test_a_tool_of_the_same_origin_was_renamed() -> None:
     difference = compare(manifest(TOOL), manifest(tool(name="pets__find_pet", title="Find")))
-    assert words(difference) == [
-        "breaking pets__find_pet: was called pets__get_pet",
-        "compatible pets__find_pet: its title is now “Find” (before: “Get a pet”)",
-    ]
+    renamed, title = words(difference)
+    assert line_names(renamed, "breaking pets__find_pet: ", "pets__get_pet")
+    assert line_names(title, "compatible pets__find_pet: ", "title", "“Find”", "“Get a pet”")
     (one,) = difference.tools
     assert (one.status, one.before) == ("renamed", "pets__get_pet")
 
@@ -278,12 +279,11 @@ def test_names_that_changed_places_break_although_both_are_still_there() -> None
 def test_tools_that_came_and_went_are_said_and_why() -> None:
     problem = Problem(level="error", source="pets", origin=TOOL.origin, code="x", message="its schema is broken")
     new = manifest(tool(name="pets__new", origin="#/n", effect=Effect.WRITE), problems=(problem,))
-    assert words(compare(manifest(TOOL), new)) == [
-        "breaking pets__get_pet: was removed: its schema is broken",
-        "compatible pets__new: is new (write)",
-    ]
+    gone, added = words(compare(manifest(TOOL), new))
+    assert line_names(gone, "breaking pets__get_pet: was removed: ", problem.message)
+    assert added == "compatible pets__new: is new (write)"
     elsewhere = manifest(shop=INFO)
-    assert "was removed, with its source pets" in words(compare(manifest(TOOL), elsewhere))[-1]
+    assert line_names(words(compare(manifest(TOOL), elsewhere))[-1], "was removed", "source pets")
 
 
 SOURCES = [
@@ -320,12 +320,15 @@ def test_a_database_lists_what_its_tables_lost_and_gained() -> None:
         Table(name="a", columns=(Column(name="id", type="TEXT"), Column(name="more", type=""))),
         Table(name="fresh", columns=()),
     )
-    assert words(compare(old, new)) == [
-        "breaking source shop: column a.id is now TEXT (before: INTEGER)",
-        "breaking source shop: column a.name was removed",
-        "breaking source shop: table gone was removed",
-        "compatible source shop: column a.more is new",
-        "compatible source shop: table fresh is new",
+    assert all(
+        one.startswith(("breaking source shop: ", "compatible source shop: ")) for one in words(compare(old, new))
+    )
+    assert [re.split(r" source shop: | is | was ", one)[:3] for one in words(compare(old, new))] == [
+        ["breaking", "column a.id", "now TEXT (before: INTEGER)"],
+        ["breaking", "column a.name", "removed"],
+        ["breaking", "table gone", "removed"],
+        ["compatible", "column a.more", "new"],
+        ["compatible", "table fresh", "new"],
     ]
 
 
@@ -338,13 +341,16 @@ def test_the_json_form_counts_and_lists() -> None:
     difference = compare(manifest(TOOL), manifest(tool(effect=Effect.WRITE, title="T")))
     form = json.loads(json.dumps(difference.to_dict()))
     assert (form["breaking"], form["compatible"], form["sources"]) == (1, 1, {})
+    effect, title = [change["message"] for change in form["tools"][0]["changes"]]
+    assert line_names(effect, "effect", "read to write")
+    assert line_names(title, "title", "“T”", "“Get a pet”")
     assert form["tools"] == [
         {
             "name": "pets__get_pet",
             "status": "changed",
             "changes": [
-                {"level": "breaking", "code": "effect", "message": "its effect was raised from read to write"},
-                {"level": "compatible", "code": "title", "message": "its title is now “T” (before: “Get a pet”)"},
+                {"level": "breaking", "code": "effect", "message": effect},
+                {"level": "compatible", "code": "title", "message": title},
             ],
         }
     ]
@@ -385,10 +391,10 @@ def test_arguments_that_changed_places_break() -> None:
     )
     swapped = (msgspec.structs.replace(one, name="y"), msgspec.structs.replace(other, name="x"))
     assert [line[:8] for line in said(http(parameters=(one, other)), http(parameters=swapped))] == ["breaking"] * 2
-    assert said(http(parameters=(one, other)), http(parameters=(other, one))) == [
-        "compatible: its arguments are sent in another order"
-    ]
-    assert said(http(parameters=(one, other)), http(parameters=(one,))) == ["breaking: argument `b` is no longer sent"]
+    (moved,) = said(http(parameters=(one, other)), http(parameters=(other, one)))
+    assert line_names(moved, "compatible: ", "order")
+    (lost,) = said(http(parameters=(one, other)), http(parameters=(one,)))
+    assert line_names(lost, "breaking: ", "`b`", "no longer")
 
 
 def test_a_path_is_told_by_the_arguments_that_fill_it() -> None:
@@ -495,21 +501,21 @@ def test_tables_of_one_name_in_two_schemas_are_two() -> None:
         )
         return manifest(shop=info)
 
-    assert words(compare(database("INT", ("old",)), database("TEXT", ("lower",), primary_key=("id",)))) == [
-        "breaking source shop: now defines the function lower; calls of a built-in function with that name are refused",
-        "breaking source shop: column a.t.id is now TEXT (before: INT)",
-        "compatible source shop: no longer defines the function old",
-        "compatible source shop: table a.t has another primary key",
-        "compatible source shop: column b.t.id can no longer be null",
+    found = words(compare(database("INT", ("old",)), database("TEXT", ("lower",), primary_key=("id",))))
+    expected = [
+        ("breaking", "function lower"),
+        ("breaking", "column a.t.id", "TEXT (before: INT)"),
+        ("compatible", "no longer", "function old"),
+        ("compatible", "table a.t ", "primary key"),
+        ("compatible", "column b.t.id ", "no longer", "null"),
     ]
+    assert all(line_names(one, *named) for one, named in zip(found, expected, strict=True)), found
 
 
 def test_a_tool_with_another_digest_always_has_a_change() -> None:
     respelled = {**TOOL.input_schema, "allOf": [{"required": ["id"]}], "$defs": {"Unused": {}}}
     (one,) = compare(manifest(TOOL), manifest(tool(input_schema=respelled))).tools
-    assert [(change.level, change.message) for change in one.changes] == [
-        ("compatible", "its schemas are written differently, with the same meaning")
-    ]
+    assert [(change.level, "same meaning" in change.message) for change in one.changes] == [("compatible", True)]
 
 
 @pytest.mark.parametrize("struct", [HttpBinding, HttpParameter, HttpBody, HttpPart, GraphQLBinding, SqlBinding])

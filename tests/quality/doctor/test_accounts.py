@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.databases import mysql, mysql_database, postgres, postgres_database, sql_call, statement
+from tests.messages import line_names
 from toolgen.cli import main
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.executor import SqlExecutor
@@ -171,10 +172,10 @@ def test_a_role_of_postgresql_is_held_against_the_policy(
             assert "may SELECT customers (ssn)" in told
             assert "may SELECT secrets," in told
             assert "may UPDATE orders (id)" in told
-            assert "may not INSERT orders (customer_id, note)" in told
+            assert line_names(told, "not INSERT orders (customer_id, note)")
             assert "hr.people" not in told
-            assert "may take any amount of sessions" in told
-            assert "may take any amount of temporary files" in told
+            assert line_names(told, "any amount", "sessions")
+            assert line_names(told, "any amount", "temporary files")
 
             for sql in (*database["grants"], *database["public"]):
                 admin.execute(sql.encode())
@@ -250,11 +251,11 @@ def test_a_user_of_mariadb_is_held_against_the_policy(
                 "global", "database", "function", "grant-delete", "grant-select", "grant-insert",
             }  # fmt: skip
             told = messages(database)
-            assert "has FILE, which reads and writes files of the server" in told
-            assert f"has SELECT on every table of database {name}" in told
+            assert "has FILE, " in told
+            assert line_names(told, "has SELECT ", f"database {name}")
             assert "may SELECT customers (ssn)" in told
             assert "may INSERT secrets," in told
-            assert "may take any amount of sessions" in told
+            assert line_names(told, "any amount", "sessions")
 
             for sql in database["grants"]:
                 cursor.execute(sql)

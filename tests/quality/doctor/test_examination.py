@@ -15,6 +15,7 @@ import pytest
 
 from tests.audit.drawn_logs import calls
 from tests.connectors.http.oauth.test_rotation import keep
+from tests.messages import line_names
 from tests.projects import POLICY, make_project
 from toolgen.audit.verify import verify
 from toolgen.cli import main
@@ -167,7 +168,7 @@ def test_a_log_that_is_broken_already_fails(
 
     assert ended.value.code == 1
     out = capfdbinary.readouterr().out.decode()
-    assert "FAILED: tampered audit copy: the log itself is broken" in out
+    assert line_names(out, "FAILED: tampered audit copy: ", "log itself")
 
 
 def test_a_file_has_no_account_and_says_who_may_write_it(
@@ -200,7 +201,7 @@ def test_a_database_that_is_not_there_fails(
     assert ended.value.code == 1
     raw = capfdbinary.readouterr().out
     (database,) = json.loads(raw[raw.index(b'{\n  "ok"') :])["databases"]
-    assert "there is no such database file" in database["unread"]
+    assert "no such database" in database["unread"]
 
 
 def test_references_that_lead_nowhere_are_said_by_name_and_are_no_failure(
@@ -220,7 +221,7 @@ def test_references_that_lead_nowhere_are_said_by_name_and_are_no_failure(
         _print(report)
         shown = capsys.readouterr().out
         assert said in shown
-        assert "ok: pets: login.example.com replaced the configured refresh token " in shown
+        assert line_names(shown, "ok: pets: login.example.com ", "refresh token")
         assert report.to_dict()["rotated"] == [
             {"source": "pets", "host": "login.example.com", "at": "1970-01-02T00:00:00.000000Z"}
         ]

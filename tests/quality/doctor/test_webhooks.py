@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.governed import project
+from tests.messages import line_names
 from toolgen.core.clock import SystemClock
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.quality.doctor.webhooks import webhook_faults
@@ -41,9 +42,9 @@ async def test_what_is_not_told_to_whom_is_said(tmp_path: Path, monkeypatch: pyt
     await _undelivered(path.parent)
     gateway = Gateway.load(path)
     found = await webhook_faults(gateway.settings, gateway.policy)
-    assert found[0] == "webhook open: 1 messages could not be delivered (toolgen notify list)"
-    assert found[1].startswith("webhook open: 1 messages wait, the oldest for ")
-    assert found[2].startswith("webhook shut: the gateway does not connect to 10.0.0.1:443")
+    assert line_names(found[0], "webhook open: 1 messages ", "(toolgen notify list)")
+    assert line_names(found[1], "webhook open: 1 messages wait", "oldest")
+    assert line_names(found[2], "webhook shut: ", "10.0.0.1:443")
     assert len(found) == 3
     assert "s3cr3t" not in str(found)
 

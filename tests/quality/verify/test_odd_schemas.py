@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.exhaustive import spread
+from tests.messages import line_names
 from toolgen.connectors.openapi.proof import prover as proving
 from toolgen.connectors.source import SourceConfig
 from toolgen.quality.verify import FailedTool, ProvenTool, Unproven, verify_source
@@ -103,6 +104,6 @@ def test_what_ends_one_proof_costs_no_other_its_result(tmp_path: Path, monkeypat
         one.verdict for one in verify_source(SourceConfig(name="s", kind="openapi", location=str(path))).tools
     )
     assert isinstance(first, Unproven)
-    assert first.reasons[0].startswith("it could not be judged: ZeroDivisionError at")
+    assert line_names(first.reasons[0], "not be judged: ZeroDivisionError at")
     assert "secret" not in first.reasons[0]
     assert isinstance(second, ProvenTool)

@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from tests.gateway.clients import listening
+from tests.gateway.file_services import BINARY, EVERYTHING, PRINCIPALS, SEND_RAW
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
 from toolgen.cli import main as command_line
@@ -28,7 +29,6 @@ from toolgen.frontends.http.app import App
 SIZE = 50 * 1024 * 1024
 STEP = 256 * 1024
 MOST_MEMORY = 16 * 1024 * 1024
-BINARY = {"type": "string", "format": "binary"}
 TOKEN = "token-of-the-service-1234"
 TEXT = b"name;amount;town\n" + b"Anna;12;Ulm\n" * 400_000
 
@@ -126,24 +126,11 @@ READS = {
 WRITES = {
     "openapi": "3.1.0",
     "info": {"title": "Store", "version": "1"},
-    "paths": {
-        "/raw": {
-            "put": {
-                "operationId": "send_raw",
-                "requestBody": {"required": True, "content": {"application/octet-stream": {"schema": BINARY}}},
-                "responses": {"200": {"description": "ok"}},
-            }
-        }
-    },
+    "paths": {"/raw": SEND_RAW},
 }
 POLICY: dict[str, Any] = {
-    "principals": {
-        name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), "roles": ["all"]}
-        for name in ("bot", "other")
-    },
-    "rules": [
-        {"id": "all", "to": ["all"], "tools": ["*"], "effects": ["read", "write", "destructive"], "verdict": "allow"}
-    ],
+    "principals": PRINCIPALS,
+    "rules": [EVERYTHING],
     "egress": {"private_networks": "allow"},
     "redact": [{"tools": ["archive__get_redacted"], "fields": ["$..secret"]}],
 }

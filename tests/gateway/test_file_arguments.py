@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from tests.gateway.clients import listening
+from tests.gateway.file_services import BINARY, EVERYTHING, PRINCIPALS, SEND_RAW
 from tests.patient import until
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
@@ -31,7 +32,6 @@ from toolgen.state.pauses import Pause
 
 PNG = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(3_000)
 LARGE = random.Random(2).randbytes(3 * 1024 * 1024)
-BINARY = {"type": "string", "format": "binary"}
 API = {
     "openapi": "3.1.0",
     "info": {"title": "Store", "version": "1"},
@@ -99,24 +99,15 @@ API = {
                 "responses": {"200": {"description": "ok"}},
             }
         },
-        "/raw": {
-            "put": {
-                "operationId": "send_raw",
-                "requestBody": {"required": True, "content": {"application/octet-stream": {"schema": BINARY}}},
-                "responses": {"200": {"description": "ok"}},
-            }
-        },
+        "/raw": SEND_RAW,
     },
 }
 POLICY: dict[str, Any] = {
-    "principals": {
-        name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), "roles": ["all"]}
-        for name in ("bot", "other")
-    }
+    "principals": PRINCIPALS
     | {"boss": {"api_key": "sha256:" + hashlib.sha256(b"key-of-boss").hexdigest(), "roles": ["boss"]}},
     "approvals": {"approvers": ["boss"]},
     "rules": [
-        {"id": "all", "to": ["all"], "tools": ["*"], "effects": ["read", "write", "destructive"], "verdict": "allow"},
+        EVERYTHING,
         {
             "id": "small-pictures",
             "to": ["all"],

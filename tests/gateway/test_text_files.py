@@ -19,6 +19,7 @@ import pytest
 
 from tests.cli.commands import run_command
 from tests.gateway.clients import listening
+from tests.gateway.file_services import EVERYTHING, PRINCIPALS
 from tests.services.bridged import hostile, listed
 from tests.services.local import LocalServer, running
 from toolgen import Gateway
@@ -76,13 +77,8 @@ def keep(data: bytes, more: list[bytes] | None = None) -> str:
     return hashlib.sha256(data + b"".join(more or [])).hexdigest()
 """
 POLICY: dict[str, Any] = {
-    "principals": {
-        name: {"api_key": "sha256:" + hashlib.sha256(f"key-of-{name}".encode()).hexdigest(), "roles": ["all"]}
-        for name in ("bot", "other")
-    },
-    "rules": [
-        {"id": "all", "to": ["all"], "tools": ["*"], "effects": ["read", "write", "destructive"], "verdict": "allow"}
-    ],
+    "principals": PRINCIPALS,
+    "rules": [EVERYTHING],
     "egress": {"private_networks": "allow"},
 }
 BRIDGED = {

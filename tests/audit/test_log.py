@@ -21,6 +21,7 @@ from tests.audit.drawn_logs import calls
 from tests.audit.logs import opened as looked_after
 from tests.audit.logs import with_key
 from tests.exhaustive import examples
+from tests.messages import line_names
 from toolgen.audit import segment as segment_module
 from toolgen.audit.log import AuditLog
 from toolgen.audit.reader import entries
@@ -74,13 +75,9 @@ async def test_waiting_entries_share_a_sync_and_keep_their_order(
     real = segment_module._sync_content
     monkeypatch.setattr(segment_module, "_sync_content", lambda fd: (syncs.append(fd), real(fd)))
 
-    async def scenario() -> list[tuple[str, int]]:
-        log = opened(tmp_path)
-        places = await asyncio.gather(*(log.append(intent(number)) for number in range(200)))
-        await log.close()
-        return places
-
-    places = await scenario()
+    log = opened(tmp_path)
+    places = await asyncio.gather(*(log.append(intent(number)) for number in range(200)))
+    await log.close()
     assert [seq for _, seq in places] == list(range(1, 201))
     assert len(syncs) < 10
     assert [entry["call_id"] for entry in entries(tmp_path)] == [f"call_{number}" for number in range(200)]
@@ -209,16 +206,13 @@ async def test_two_processes_write_two_streams(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [0, 300, 2000])
 async def test_a_file_that_is_cut_while_it_is_written_shows_what_is_missing(tmp_path: Path, cut: int) -> None:
-    async def scenario() -> None:
-        log = opened(tmp_path)
-        for number in range(10):
-            await log.append(intent(number))
-        os.truncate(tmp_path / "gateway-1.jsonl", cut)
-        for number in range(10, 15):
-            await log.append(intent(number))
-        await log.close()
-
-    await scenario()
+    log = opened(tmp_path)
+    for number in range(10):
+        await log.append(intent(number))
+    os.truncate(tmp_path / "gateway-1.jsonl", cut)
+    for number in range(10, 15):
+        await log.append(intent(number))
+    await log.close()
     assert [entry.get("call_id") for entry in entries(tmp_path)][-5:] == [f"call_{number}" for number in range(10, 15)]
     report = verify(tmp_path)
     assert "removed" in {fault.kind for fault in report.faults}
@@ -321,7 +315,7 @@ def test_calls_that_a_killed_writer_left_open_are_said_once(tmp_path: Path, capl
     assert not caplog.records
     asyncio.run(killed(tmp_path / "two", tmp_path / "three", 4))
     (said,) = caplog.messages
-    assert said.startswith("gateway-1 had left 2 calls open, 1 of them may have changed something")
+    assert line_names(said, "gateway-1 ", "2 calls", "1 of them")
     assert counted(tmp_path / "three") == ({"read": 1, "write": 1}, [{"left_open": 2}, {"left_open": 2}])
     assert verify(tmp_path / "three").ok
 

@@ -154,20 +154,17 @@ def test_a_segment_that_is_packed_while_it_is_read_is_read(tmp_path: Path) -> No
         pass
 
 
-def test_a_log_is_read_whole_while_segments_are_closed_and_packed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock = FixedClock()
-        log = opened(tmp_path, AuditPlan(segment_bytes=3000), clock)
-        for number in range(40):
-            _, reports = await asyncio.gather(
-                add(log, number * 5, number * 5 + 4), asyncio.to_thread(lambda: [verify(tmp_path) for _ in range(3)])
-            )
-            for report in reports:
-                assert report.ok, report.faults
-        await log.close()
-
-    write(tmp_path, 1)
-    asyncio.run(scenario())
+async def test_a_log_is_read_whole_while_segments_are_closed_and_packed(tmp_path: Path) -> None:
+    await asyncio.to_thread(write, tmp_path, 1)
+    clock = FixedClock()
+    log = opened(tmp_path, AuditPlan(segment_bytes=3000), clock)
+    for number in range(40):
+        _, reports = await asyncio.gather(
+            add(log, number * 5, number * 5 + 4), asyncio.to_thread(lambda: [verify(tmp_path) for _ in range(3)])
+        )
+        for report in reports:
+            assert report.ok, report.faults
+    await log.close()
     assert verify(tmp_path).entries == 402
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -265,19 +264,18 @@ def test_a_link_stays_a_link(toolgen: Run, project: Path, tmp_path: Path) -> Non
     assert "toolgen" in json.loads((tmp_path / "real.json").read_text())["mcpServers"]
 
 
-def test_doctor_says_whether_a_client_connected(toolgen: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_doctor_says_whether_a_client_connected(
+    toolgen: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TEST_PETS_KEY", "canary")
     toolgen("install", "claude-code", "--as", "bot")
     (said,) = toolgen("doctor", "--json").json()["clients"]
     assert said == f"Claude Code: configured in {project / '.mcp.json'}, not yet seen"
     entry = servers("claude-code", (project / ".mcp.json").read_text())["toolgen"]
 
-    async def connect() -> int:
-        server = StdioServerParameters(command=entry["command"], args=entry["args"], env={"TEST_PETS_KEY": "canary"})
-        async with Client(stdio_client(server)) as client:
-            return len((await client.list_tools()).tools)
-
-    assert asyncio.run(connect()) > 0
+    server = StdioServerParameters(command=entry["command"], args=entry["args"], env={"TEST_PETS_KEY": "canary"})
+    async with Client(stdio_client(server)) as client:
+        assert (await client.list_tools()).tools
     (said,) = toolgen("doctor", "--json").json()["clients"]
     assert said.startswith("Claude Code: connected at 20")
     toolgen("install", "claude-code", "--uninstall")
@@ -285,7 +283,7 @@ def test_doctor_says_whether_a_client_connected(toolgen: Run, project: Path, mon
     assert said.startswith("Claude Code: no longer in ")
 
 
-def test_a_client_of_a_gateway_that_runs_connected_when_it_called(
+async def test_a_client_of_a_gateway_that_runs_connected_when_it_called(
     toolgen: Run, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEST_PETS_KEY", "canary")
@@ -293,12 +291,9 @@ def test_a_client_of_a_gateway_that_runs_connected_when_it_called(
     toolgen("call", "shop__query", "sql=SELECT id FROM customers", "--as", "bot")  # which is no client
     assert [said.rpartition(", ")[2] for said in toolgen("doctor", "--json").json()["clients"]] == ["not yet seen"]
 
-    async def call() -> str:
-        async with Gateway.load(project / "toolgen.yaml") as gateway:
-            found = await gateway.call("shop__list_tables", {}, principal="bot", client="codex-mcp-client/1")
-            return found.status
-
-    assert asyncio.run(call()) == "ok"
+    async with Gateway.load(project / "toolgen.yaml") as gateway:
+        found = await gateway.call("shop__list_tables", {}, principal="bot", client="codex-mcp-client/1")
+    assert found.status == "ok"
     (said,) = toolgen("doctor", "--json").json()["clients"]
     assert said.startswith("Codex: connected at 20")
 

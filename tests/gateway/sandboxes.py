@@ -1,10 +1,10 @@
-"""A gateway with a sandbox for code beside the API of notes and issues."""
+"""Gateway with a sandbox for code, beside the API of notes and issues."""
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ FLOWS = {"fix": {"steps": [{"id": "a", "call": "notes__search_issues"}]}}
 
 
 def sandbox(root: Path, server: str, limits: dict[str, Any] | None, /, **policy: Any) -> Path:
-    """Writes the project; without `limits` it has no sandbox."""
+    """Write the project. Without `limits` it has no sandbox."""
     path = project(root, server, FLOWS, **{"rules": [RUNS, READS], **policy})
     settings = json.loads(path.read_text())
     if limits is not None:
@@ -27,24 +27,26 @@ def sandbox(root: Path, server: str, limits: dict[str, Any] | None, /, **policy:
     return path
 
 
-def coded(
-    root: Path,
-    scenario: Callable[[Gateway, Service], Awaitable[Any]],
-    limits: dict[str, Any] | None = None,
-    /,
-    **policy: Any,
-) -> tuple[Any, Service, list[dict[str, Any]]]:
-    """What a scenario comes to, the API, and the record."""
-
-    async def run(service: Service, server: str) -> Any:
-        async with Gateway.load(sandbox(root, server, {} if limits is None else limits, **policy)) as gateway:
-            return await scenario(gateway, service)
-
+@contextlib.asynccontextmanager
+async def coding(
+    root: Path, limits: dict[str, Any] | None = None, /, **policy: Any
+) -> AsyncIterator[tuple[Gateway, Service]]:
+    """Open gateway with a sandbox, and the API beside it."""
     with serving() as (service, server):
-        answer = asyncio.run(run(service, server))
-    return answer, service, record(root)
+        async with Gateway.load(sandbox(root, server, {} if limits is None else limits, **policy)) as gateway:
+            yield gateway, service
+
+
+async def coded(
+    root: Path, code: str, limits: dict[str, Any] | None = None, /, *, check: bool | None = None, **policy: Any
+) -> tuple[Any, Service, list[dict[str, Any]]]:
+    """Envelope of one run of code, the API, and the entries of the audit log."""
+    options = {} if check is None else {"check": check}
+    async with coding(root, limits, **policy) as (gateway, service):
+        envelope = await ran(gateway, code, **options)
+    return envelope, service, record(root)
 
 
 async def ran(gateway: Gateway, code: str, **arguments: Any) -> Any:
-    """The envelope of code that the bot runs."""
+    """Envelope of code that the bot runs."""
     return await gateway.call(RUN, {"code": code, **arguments}, principal="bot")

@@ -15,8 +15,8 @@ import yaml
 
 from tests.gateway import governed
 from tests.gateway.governed import upstream
-from tests.gateway.sandboxes import READS, RUN, RUNS, coded, ran, sandbox
-from tests.gateway.workflows import Service, record, serving
+from tests.gateway.sandboxes import READS, RUN, RUNS, coded, coding, ran, sandbox
+from tests.gateway.workflows import record, serving
 from toolgen.core.errors import ConfigError
 from toolgen.frontends.python.gateway import Gateway
 
@@ -29,7 +29,7 @@ CANARY = "canary-7f3a9c"
 LIMITS = {"time": "1s", "memory": "32MiB", "calls": 20, "output": "16KiB"}
 
 
-def test_code_calls_tools_as_its_caller_with_the_run_as_their_parent(tmp_path: Path) -> None:
+async def test_code_calls_tools_as_its_caller_with_the_run_as_their_parent(tmp_path: Path) -> None:
     code = """
 import asyncio
 found = await notes__search_issues(limit=2)
@@ -37,7 +37,7 @@ issues = await asyncio.gather(*(notes__get_issue(id=one['id']) for one in found[
 print(len(issues), 'issues')
 {one['title']: one['open'] for one in issues}
 """
-    envelope, service, entries = coded(tmp_path, lambda gateway, _: ran(gateway, code))
+    envelope, service, entries = await coded(tmp_path, code)
     assert envelope.status == "ok", envelope
     assert envelope.data["result"] == {"It is slow": True, "It is wrong": True}
     assert envelope.data["output"] == "2 issues\n"
@@ -50,84 +50,79 @@ print(len(issues), 'issues')
 
 
 @pytest.mark.parametrize("name", ["answer", "_answer"])
-def test_code_reads_the_fields_that_it_asks_for(tmp_path: Path, name: str) -> None:
+async def test_code_reads_the_fields_that_it_asks_for(tmp_path: Path, name: str) -> None:
     code = f"await notes__get_issue(id=1, {name}={{'fields': ['title']}})"
-    envelope, service, _ = coded(tmp_path, lambda gateway, _: ran(gateway, code))
+    envelope, service, _ = await coded(tmp_path, code)
     assert envelope.data["result"] == {"title": "It is slow"}
     assert service.paths == ["GET /issues/1"]
 
 
 @pytest.mark.parametrize("name", ["run_tool", "call_tool"])
 @pytest.mark.parametrize("check", [True, False])
-def test_code_calls_a_tool_by_its_name_as_data(tmp_path: Path, name: str, check: bool) -> None:
+async def test_code_calls_a_tool_by_its_name_as_data(tmp_path: Path, name: str, check: bool) -> None:
     code = f"(await {name}('notes__get_issue', {{'id': 1}}))['title']"
-    envelope, _, _ = coded(tmp_path, lambda gateway, _: ran(gateway, code, check=check))
+    envelope, _, _ = await coded(tmp_path, code, check=check)
     assert envelope.data["result"] == "It is slow"
 
 
-def test_what_the_policy_denies_raises_in_the_code_and_is_on_record(tmp_path: Path) -> None:
+async def test_what_the_policy_denies_raises_in_the_code_and_is_on_record(tmp_path: Path) -> None:
     code = "try:\n  await notes__create_note(text='x')\nexcept RuntimeError as error:\n  said = str(error)\nsaid"
-    envelope, service, entries = coded(tmp_path, lambda gateway, _: ran(gateway, code))
+    envelope, service, entries = await coded(tmp_path, code)
     assert envelope.status == "error"
     assert "NameError" in envelope.error.message, "what its caller may not see is no function"
     code = code.replace("notes__create_note(text='x')", "run_tool('notes__create_note', {'text': 'x'})")
-    envelope, service, entries = coded(tmp_path / "named", lambda gateway, _: ran(gateway, code))
+    envelope, service, entries = await coded(tmp_path / "named", code)
     assert envelope.data["result"].startswith("unknown_tool: ")
     assert service.paths == []
     narrowed = {"properties": {"id": {"maximum": 1}}}
     denied = {"id": "no", "to": ["bot"], "tools": ["notes__get_issue"], "arguments": narrowed, "verdict": "allow"}
     code = "[await notes__get_issue(id=1), await notes__get_issue(id=2)]"
-    envelope, service, entries = coded(tmp_path / "narrow", lambda gateway, _: ran(gateway, code), rules=[RUNS, denied])
+    envelope, service, entries = await coded(tmp_path / "narrow", code, rules=[RUNS, denied])
     assert (envelope.status, envelope.error.code) == ("error", "code_failed")
     assert "forbidden" in envelope.error.message
     assert [one["status"] for one in envelope.data["calls"]] == ["ok", "refused"]
     assert [entry["code"] for entry in entries if entry.get("code") == "forbidden"]
 
 
-def test_there_is_no_sandbox_unless_toolgen_yaml_asks_and_the_policy_allows(tmp_path: Path) -> None:
-    async def both(path: Path) -> Any:
-        async with Gateway.load(path) as gateway:
-            names = [tool.name for tool in gateway.tool_calls.catalog(gateway.principal("bot"))]
-            return names, await ran(gateway, "1")
-
+@pytest.mark.parametrize(
+    ("limits", "rules"),
+    [(None, [READS]), ({}, [READS]), ({}, [{**READS, "tools": ["*"]}])],
+    ids=["no-key", "no-rule", "weak-rule"],
+)
+async def test_there_is_no_sandbox_unless_toolgen_yaml_asks_and_the_policy_allows(
+    tmp_path: Path, limits: dict[str, Any] | None, rules: list[dict[str, Any]]
+) -> None:
     with serving() as (_, server):
-        weak = {**READS, "tools": ["*"]}
-        for name, limits, rules in (("no-key", None, [READS]), ("no-rule", {}, [READS]), ("weak-rule", {}, [weak])):
-            path = tmp_path / name
-            names, envelope = asyncio.run(both(sandbox(path, server, limits, rules=rules)))
-            assert RUN not in names
-            assert (envelope.status, envelope.error.code) == ("refused", "unknown_tool")
+        async with Gateway.load(sandbox(tmp_path, server, limits, rules=rules)) as gateway:
+            names = [tool.name for tool in gateway.tool_calls.catalog(gateway.principal("bot"))]
+            envelope = await ran(gateway, "1")
+    assert RUN not in names
+    assert (envelope.status, envelope.error.code) == ("refused", "unknown_tool")
 
 
-def test_a_write_that_needs_a_person_waits_as_a_call_of_its_own(tmp_path: Path) -> None:
+async def test_a_write_that_needs_a_person_waits_as_a_call_of_its_own(tmp_path: Path) -> None:
     asked = {"id": "asks", "to": ["bot"], "tools": ["notes__create_note"], "verdict": "ask"}
-
-    async def scenario(gateway: Gateway, _: Service) -> Any:
+    policy = {"rules": [RUNS, READS, asked], "approvals": {"approvers": ["lead"], "expires": "1h"}}
+    async with coding(tmp_path, **policy) as (gateway, service):
         envelope = await ran(gateway, "await notes__create_note(text='x')")
         waiting = await gateway.approvals.answerable(gateway.principal("lead"))
-        return envelope, waiting
-
-    policy = {"rules": [RUNS, READS, asked], "approvals": {"approvers": ["lead"], "expires": "1h"}}
-    (envelope, waiting), service, _ = coded(tmp_path, scenario, **policy)
     assert "approval_required" in envelope.error.message
     assert [one.id for one in waiting] == [envelope.data["calls"][0]["call_id"]]
     assert waiting[0].parent == envelope.call_id
     assert service.paths == []
 
 
-def test_types_are_checked_before_anything_runs_where_that_is_asked(tmp_path: Path) -> None:
+async def test_types_are_checked_before_anything_runs_where_that_is_asked(tmp_path: Path) -> None:
     code = "await notes__search_issues(limit=1)\nawait notes__get_issue(id='one')"
-    envelope, service, _ = coded(tmp_path, lambda gateway, _: ran(gateway, code, check=True))
+    envelope, service, _ = await coded(tmp_path, code, check=True)
     assert (envelope.error.code, service.paths) == ("code_failed", [])
     assert "Expected `int`" in envelope.error.message
-    fine, service, _ = coded(
-        tmp_path / "fine", lambda gateway, _: ran(gateway, "(await notes__get_issue(id=1))['id']", check=True)
-    )
+    fine, service, _ = await coded(tmp_path / "fine", "(await notes__get_issue(id=1))['id']", check=True)
     assert (fine.status, fine.data["result"]) == ("ok", 1)
 
 
-def test_signatures_are_of_the_tools_that_the_caller_may_call(tmp_path: Path) -> None:
-    envelope, _, _ = coded(tmp_path, lambda gateway, _: ran(gateway, "signatures('')"))
+async def test_signatures_are_of_the_tools_that_the_caller_may_call(tmp_path: Path) -> None:
+    envelope, _, _ = await coded(tmp_path, "signatures('')")
     assert envelope.data["result"] == [
         "async def notes__get_issue(*, id: int) -> Any",
         "async def notes__search_issues(*, limit: int = ..., q: str = ...) -> Any",
@@ -162,30 +157,24 @@ async def test_what_a_middleware_hides_in_this_step_is_no_function_there(tmp_pat
         ("while True:\n  pass", "time"),
     ],
 )
-def test_code_that_fails_says_why(tmp_path: Path, code: str, said: str) -> None:
-    envelope, _, _ = coded(tmp_path, lambda gateway, _: ran(gateway, code), LIMITS)
+async def test_code_that_fails_says_why(tmp_path: Path, code: str, said: str) -> None:
+    envelope, _, _ = await coded(tmp_path, code, LIMITS)
     assert (envelope.status, envelope.error.code) == ("error", "code_failed")
     assert said in envelope.error.message
 
 
-def test_runs_share_nothing(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, _: Service) -> Any:
-        return [
-            await ran(gateway, code)
-            for code in ("kept = 7\nkept", "kept", "import json\njson.kept = 1", "import json\njson.kept")
-        ]
-
-    first, second, _, fourth = coded(tmp_path, scenario)[0]
+async def test_runs_share_nothing(tmp_path: Path) -> None:
+    programs = ("kept = 7\nkept", "kept", "import json\njson.kept = 1", "import json\njson.kept")
+    async with coding(tmp_path) as (gateway, _):
+        first, second, _, fourth = [await ran(gateway, code) for code in programs]
     assert (first.data["result"], second.status, fourth.status) == (7, "error", "error")
 
 
-def test_runs_at_the_same_time_are_all_run(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, _: Service) -> Any:
-        return await asyncio.gather(
+async def test_runs_at_the_same_time_are_all_run(tmp_path: Path) -> None:
+    async with coding(tmp_path) as (gateway, _):
+        envelopes = await asyncio.gather(
             *(ran(gateway, f"(await notes__get_issue(id=1))['id'] + {number}") for number in range(12))
         )
-
-    envelopes = coded(tmp_path, scenario)[0]
     assert [one.data["result"] for one in envelopes] == list(range(1, 13))
 
 
@@ -198,7 +187,7 @@ def trap() -> Iterator[socket.socket]:
 
 
 @pytest.mark.parametrize("kind", ESCAPES)
-def test_no_escape_has_an_effect(
+async def test_no_escape_has_an_effect(
     tmp_path: Path, trap: socket.socket, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     secret = tmp_path / "secret.txt"
@@ -207,18 +196,13 @@ def test_no_escape_has_an_effect(
     monkeypatch.setenv("CANARY_VARIABLE", CANARY)
     words = {"CANARY_FILE": str(secret), "CANARY_OUT": str(made), "CANARY_PORT": str(trap.getsockname()[1])}
 
-    async def scenario(gateway: Gateway, service: Service) -> Any:
-        ended = []
+    ended = []
+    async with coding(tmp_path / "project", LIMITS) as (gateway, service):
         for written in ESCAPES[kind]:
-            code, before = (
-                functools.reduce(lambda text, word: text.replace(word, words[word]), words, written),
-                len(service.asked),
-            )
+            code = functools.reduce(lambda text, word: text.replace(word, words[word]), words, written)
+            before = len(service.asked)
             ended.append((code, await ran(gateway, code), len(service.asked) - before))
         alive = await ran(gateway, "1 + 1")
-        return ended, alive
-
-    (ended, alive), service, _ = coded(tmp_path / "project", scenario, LIMITS)
     assert alive.data["result"] == 2
     for code, envelope, calls in ended:
         assert envelope.status in {"ok", "error", "refused"}, code

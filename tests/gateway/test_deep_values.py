@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.commands import runner
 from tests.gateway.governed import project, upstream
-from tests.gateway.sandboxes import coded, ran
+from tests.gateway.sandboxes import coding, ran
 from tests.services.bridged import hostile, listed, over_http, write_project
 from toolgen.core.json_codec import MAX_DEPTH
 from toolgen.frontends.python.gateway import Gateway
@@ -95,14 +95,11 @@ async def test_an_answer_of_an_mcp_server_is_given_up_to_the_limit(
         assert TOLD in refused.error.message
 
 
-def test_a_result_of_code_is_given_up_to_the_limit(tmp_path: Path) -> None:
+async def test_a_result_of_code_is_given_up_to_the_limit(tmp_path: Path) -> None:
     pytest.importorskip("pydantic_monty", reason="the extra `code` is not installed")
-
-    async def work(gateway: Gateway, _: Any) -> list[Envelope]:
-        code = "d = 1\nfor _ in range({}):\n    d = [d, 0, 0, 0]\n[d] * 3"
-        return [await ran(gateway, code.format(levels)) for levels in (MAX_DEPTH - 1, MAX_DEPTH, 195)]
-
-    (fits, *deep), _, _ = coded(tmp_path, work)
+    code = "d = 1\nfor _ in range({}):\n    d = [d, 0, 0, 0]\n[d] * 3"
+    async with coding(tmp_path) as (gateway, _):
+        fits, *deep = [await ran(gateway, code.format(levels)) for levels in (MAX_DEPTH - 1, MAX_DEPTH, 195)]
     assert fits.data["result"] == tailed(MAX_DEPTH - 1)
     for refused in deep:
         assert (refused.status, refused.error.code) == ("error", "code_failed")

@@ -103,21 +103,18 @@ async def test_a_key_with_other_arguments_is_refused_at_once(tmp_path: Path, fir
 
 
 async def test_repetitions_wait_for_a_call_that_is_under_way_in_this_process_and_in_another(tmp_path: Path) -> None:
-    async def scenario() -> tuple[list[Any], int]:
-        gate = asyncio.Event()
+    gate = asyncio.Event()
 
-        async def slow(writer: asyncio.StreamWriter) -> None:
-            await gate.wait()
-            await FINE(writer)
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        await gate.wait()
+        await FINE(writer)
 
-        server = Server([slow])
-        async with server.serving() as url, loaded(tmp_path, url) as one, again(tmp_path) as two:
-            tasks = [asyncio.ensure_future(send(gateway)) for gateway in (one, two) for _ in range(10)]
-            await server.reached.wait()
-            gate.set()
-            return await asyncio.gather(*tasks), len(server.heads)
-
-    found, reached = await scenario()
+    server = Server([slow])
+    async with server.serving() as url, loaded(tmp_path, url) as one, again(tmp_path) as two:
+        tasks = [asyncio.ensure_future(send(gateway)) for gateway in (one, two) for _ in range(10)]
+        await server.reached.wait()
+        gate.set()
+        found, reached = await asyncio.gather(*tasks), len(server.heads)
     assert reached == 1
     assert {(one.status, one.call_id) for one in found} == {("ok", found[0].call_id)}
 
@@ -281,21 +278,18 @@ async def test_a_key_is_forgotten_after_a_day_and_no_caller_has_more_than_a_boun
     assert len(seen.requests) == 2
 
 
-def test_many_keys_of_one_caller_are_refused_and_hold_nobody_else_up(tmp_path: Path) -> None:
-    async def scenario() -> list[Any]:
-        ledger = SqliteLedger(tmp_path / "keys.db", SystemClock())
+async def test_many_keys_of_one_caller_are_refused_and_hold_nobody_else_up(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "keys.db", SystemClock())
 
-        def claim(number: int, holder: str) -> KeyClaim:
-            return KeyClaim(
-                id=f"{holder}{number}", call_id=f"c{number}", holder=holder, tool="t", arguments="", expires=9e9
-            )
+    def claim(number: int, holder: str) -> KeyClaim:
+        return KeyClaim(
+            id=f"{holder}{number}", call_id=f"c{number}", holder=holder, tool="t", arguments="", expires=9e9
+        )
 
-        found = [await ledger.claim(claim(number, "bot"), 1.0, most=3) for number in range(5)]
-        found.append(await ledger.claim(claim(1, "other"), 1.0, most=3))
-        await ledger.close()
-        return found
-
-    assert [one is not None for one in asyncio.run(scenario())] == [True, True, True, False, False, True]
+    found = [await ledger.claim(claim(number, "bot"), 1.0, most=3) for number in range(5)]
+    found.append(await ledger.claim(claim(1, "other"), 1.0, most=3))
+    await ledger.close()
+    assert [one is not None for one in found] == [True, True, True, False, False, True]
 
 
 async def test_without_a_place_for_keys_nothing_is_sent(tmp_path: Path) -> None:

@@ -129,13 +129,7 @@ async def test_a_detector_of_the_projects_own_and_one_that_fails(tmp_path: Path)
         "class Broken:\n    def find(self, text):\n        raise RuntimeError('canary')\n"
     )
 
-    async def steps(gateway: Gateway, seen: Upstream) -> None:
-        assert (await health(gateway, seen, {"text": "the X-123 is here"})).data == {"text": "the [code] is here"}
-        broken = await gateway.call("orders__list_orders", {"tenant_id": "acme"}, principal="bot")
-        assert code(broken) == "result_withheld"
-        assert "canary" not in json.dumps([audit_entries(gateway), broken.to_dict()])
-
-    async def run(seen: Upstream, server: str) -> None:
+    with upstream() as (seen, server):
         detectors = [
             {"detector": f"{name}.Codes", "then": "redact", "label": "coded"},
             {"detector": f"{name}.Broken", "tools": ["orders__list_*"]},
@@ -144,10 +138,10 @@ async def test_a_detector_of_the_projects_own_and_one_that_fails(tmp_path: Path)
         path = project(tmp_path / "q" / "p", server, {"rules": [ALL]}, inspect_results=detectors)
         (path.parent / f"{name}.py").write_text((tmp_path / "p" / f"{name}.py").read_text())
         async with Gateway.load(path) as gateway:
-            await steps(gateway, seen)
-
-    with upstream() as (seen, server):
-        await run(seen, server)
+            assert (await health(gateway, seen, {"text": "the X-123 is here"})).data == {"text": "the [code] is here"}
+            broken = await gateway.call("orders__list_orders", {"tenant_id": "acme"}, principal="bot")
+            assert code(broken) == "result_withheld"
+            assert "canary" not in json.dumps([audit_entries(gateway), broken.to_dict()])
 
 
 @pytest.mark.parametrize(

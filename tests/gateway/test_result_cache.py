@@ -139,7 +139,7 @@ async def test_a_stale_answer_stands_in_for_a_system_that_broke(tmp_path: Path) 
 async def test_a_stale_answer_is_nobody_elses(tmp_path: Path) -> None:
     """Neither that of another of the same roles, nor of the same agent for another user, nor for itself."""
 
-    async def scenario(server: str) -> list[Any]:
+    with upstream() as (seen, server):
         tools = {HEALTH: {"cache": {"ttl": "60s", "stale_if_error": "1h"}}}
         everybody = {**READS, "to": ["bot", "user"]}
         loaded, clock = cached(tmp_path, server, {"rules": [everybody]}, **tools), FixedClock()
@@ -151,10 +151,7 @@ async def test_a_stale_answer_is_nobody_elses(tmp_path: Path) -> None:
             seen.status = 500
             clock.advance(61)
             others = ["bot", "bare", "ann", for_eve, for_ann]
-            return [await gateway.call(HEALTH, {}, principal=one) for one in others]
-
-    with upstream() as (seen, server):
-        found = await scenario(server)
+            found = [await gateway.call(HEALTH, {}, principal=one) for one in others]
     assert [one.status for one in found] == ["error", "error", "error", "error", "ok"]
     assert [entry.get("code") for entry in outcomes(tmp_path)] == [None, *["upstream_error"] * 4, "stale"]
 

@@ -318,16 +318,6 @@ async def test_a_workflow_that_waits_again_without_a_word_from_redis_is_left_to_
             return [0]
         return done
 
-    async def scenario(path: Path, service: Service) -> None:
-        async with Gateway.load(path) as gateway, asyncio.timeout(120):
-            waiting = await run(gateway, service)
-            await answered(gateway)
-            await until(lambda: taken)
-            await until(lambda: not gateway.approvals.calls.worker.claimed)
-            known = await gateway.approvals.calls.store.get(waiting.call_id)
-            assert known is not None
-            assert (known.status, known.owner, known.version) == ("running", "another worker", taken[0].version)
-
     server = RedisServer(tmp_path)
     server.start()
     try:
@@ -335,7 +325,14 @@ async def test_a_workflow_that_waits_again_without_a_word_from_redis_is_left_to_
             path = project(tmp_path / "p", url, FIX, rules=[ALLOWED, asked], approvals=APPROVALS)
             path.write_text(json.dumps({**json.loads(path.read_text()), "state": f"redis://127.0.0.1:{server.port}/0"}))
             monkeypatch.setattr(RedisInvocations, "_write", unsaid)
-            await scenario(path, service)
+            async with Gateway.load(path) as gateway, asyncio.timeout(120):
+                waiting = await run(gateway, service)
+                await answered(gateway)
+                await until(lambda: taken)
+                await until(lambda: not gateway.approvals.calls.worker.claimed)
+                known = await gateway.approvals.calls.store.get(waiting.call_id)
+                assert known is not None
+                assert (known.status, known.owner, known.version) == ("running", "another worker", taken[0].version)
     finally:
         server.stop()
 

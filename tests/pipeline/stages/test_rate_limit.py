@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -34,22 +35,44 @@ async def never(call: Call, call_context: CallContext) -> Result:
     raise AssertionError("it went further")
 
 
+async def breaks(call: Call, call_context: CallContext) -> Result:
+    raise RuntimeError
+
+
+class Waiting:
+    """Next stage that waits until it is told to end."""
+
+    def __init__(self) -> None:
+        self.ending = asyncio.Event()
+
+    async def __call__(self, call: Call, call_context: CallContext) -> Result:
+        await self.ending.wait()
+        return Success(data=1)
+
+
+class Answering:
+    """Next stage whose upstream system tells what it still takes."""
+
+    def __init__(self, error: str = "", **rates: float) -> None:
+        self.error, self.delivery = error, Delivery(rates=rates)
+
+    async def __call__(self, call: Call, call_context: CallContext) -> Result:
+        if self.error:
+            return Failed(error=Error(code="upstream_error", message=self.error), delivery=self.delivery)
+        return Success(data=1, delivery=self.delivery)
+
+
 ONE = Limit(id="one", per=("principal",), concurrency=1)
 
 
 async def test_a_second_call_in_flight_is_refused_and_one_after_it_passes() -> None:
-    limiting, ending = stage(ONE), asyncio.Event()
-
-    async def slow(call: Call, call_context: CallContext) -> Result:
-        await ending.wait()
-        return Success(data=1)
-
+    limiting, slow = stage(ONE), Waiting()
     first = asyncio.create_task(limiting(CALL, CallContext(), slow))
     await asyncio.sleep(0)
     refused = await limiting(CALL, CallContext(), never)
     assert isinstance(refused, Refused)
     assert (refused.error.code, refused.error.rule, refused.error.retry_after_s) == ("rate_limited", "one", 1.0)
-    ending.set()
+    slow.ending.set()
     assert await first == Success(data=1)
     assert await limiting(CALL, CallContext(), fine) == Success(data=1)
 
@@ -65,17 +88,9 @@ async def test_names_that_no_tool_has_take_nothing_from_a_bucket_that_they_cost_
 
 async def test_a_place_comes_back_from_a_call_that_breaks_or_is_cancelled() -> None:
     limiting = stage(ONE)
-
-    async def breaks(call: Call, call_context: CallContext) -> Result:
-        raise RuntimeError
-
-    async def hangs(call: Call, call_context: CallContext) -> Result:
-        await asyncio.Event().wait()
-        raise AssertionError
-
     with pytest.raises(RuntimeError):
         await limiting(CALL, CallContext(), breaks)
-    task = asyncio.create_task(limiting(CALL, CallContext(), hangs))
+    task = asyncio.create_task(limiting(CALL, CallContext(), Waiting()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -112,8 +127,8 @@ async def test_what_a_document_asks_for_counts_as_the_calls_that_it_is_made_of()
     limiting = LimitStage(limits=limits, buckets=buckets)
     meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
 
-    async def send(call: Call, further: Next) -> Result:
-        return await limiting(call, CallContext(), lambda call, call_context: meter(call, call_context, further))
+    def send(call: Call, further: Next) -> Awaitable[Result]:
+        return limiting(call, CallContext(), lambda call, call_context: meter(call, call_context, further))
 
     get, listed = PETS.tools["pets__get_pet"], PETS.tools["pets__list_pets"]
     assert await send(document((get, {}), (get, {}), (get, {})), fine) == Success(data=1)
@@ -135,10 +150,13 @@ async def test_the_places_of_inner_calls_come_back() -> None:
     meter = MeterStage(limits=limits, buckets=buckets, upstreams=Upstreams(clock))
     carrying = document((CALL.tool, {}), (CALL.tool, {}))
 
-    async def breaks(call: Call, call_context: CallContext) -> Result:
-        assert buckets._flying == {("one", CALL.tool.name): 1}
-        raise RuntimeError
-
+    waiting = Waiting()
+    task = asyncio.create_task(meter(carrying, CallContext(), waiting))
+    await asyncio.sleep(0)
+    assert buckets._flying == {("one", CALL.tool.name): 1}
+    waiting.ending.set()
+    await task
+    assert buckets._flying == {}
     with pytest.raises(RuntimeError):
         await meter(carrying, CallContext(), breaks)
     assert buckets._flying == {}
@@ -149,13 +167,7 @@ async def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() ->
     upstreams = Upstreams(clock)
     meter = MeterStage(limits=Limits([], clock), buckets=MemoryBuckets(clock), upstreams=upstreams)
 
-    def says(**rates: float) -> Next:
-        async def send(call: Call, call_context: CallContext) -> Result:
-            return Success(data=1, delivery=Delivery(rates=rates))
-
-        return send
-
-    assert isinstance(await meter(CALL, CallContext(), says(remaining=1, reset_s=10.0)), Success)
+    assert isinstance(await meter(CALL, CallContext(), Answering(remaining=1, reset_s=10.0)), Success)
     assert isinstance(await meter(CALL, CallContext(), fine), Success)
     refused = await meter(CALL, CallContext(), never)
     assert isinstance(refused, Refused)
@@ -168,12 +180,7 @@ async def test_what_a_system_says_of_its_limits_is_heeded_before_it_refuses() ->
     assert await meter(other, CallContext(), fine) == Success(data=1)
     clock.advance(10)
     assert await meter(CALL, CallContext(), fine) == Success(data=1)
-
-    async def busy(call: Call, call_context: CallContext) -> Result:
-        rates = {"retry_after_s": 1e12}
-        return Failed(error=Error(code="upstream_error", message="429"), delivery=Delivery(rates=rates))
-
-    await meter(CALL, CallContext(), busy)
+    await meter(CALL, CallContext(), Answering(error="429", retry_after_s=1e12))
     refused = await meter(CALL, CallContext(), never)
     assert isinstance(refused, Refused)
     assert refused.error.retry_after_s == MAX_DURATION_S

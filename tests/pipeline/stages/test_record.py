@@ -238,7 +238,8 @@ async def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_
     async def last(call: Call, call_context: CallContext) -> Result:
         raise AssertionError("reached")
 
-    async def scenario(directory: Path) -> tuple[Result, list[dict[str, Any]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
         log = AuditLog(directory, FixedClock())
         log.open()
         record = Record(
@@ -251,10 +252,7 @@ async def test_arguments_that_cannot_be_recorded_are_refused_and_the_attempt_is_
         )
         result = await compose((record,), last)(replace(CALL, arguments=arguments), CallContext())
         await log.close()
-        return result, [dict(entry) for entry in entries(directory)]
-
-    with tempfile.TemporaryDirectory() as folder:
-        result, written = await scenario(Path(folder))
+        written = [dict(entry) for entry in entries(directory)]
     assert isinstance(result, Refused)
     assert result.error.code == "validation"
     assert [entry["event"] for entry in written] == ["intent", "outcome"]

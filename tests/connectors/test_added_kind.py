@@ -96,7 +96,7 @@ def test_settings_of_the_kind_are_checked(run: Run, tmp_path: Path) -> None:
 def test_the_keys_are_in_the_schema_of_the_settings(run: Run) -> None:
     schema = json.loads(run("-m", "toolgen", "config", "schema").stdout)
     source = schema["$defs"]["Source"]
-    assert source["properties"]["separator"]["description"] == "What stands between two values. Of csv sources."
+    assert source["properties"]["separator"]["description"].endswith(" Of csv sources.")
     assert any(one["required"] == ["csv"] for one in source["oneOf"])
     assert "cities.separator" in run("-m", "toolgen", "config", "show").stdout
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import respx
 
+from tests.messages import line_names
 from toolgen.connectors import remote
 from toolgen.connectors.openapi.documents import Documents, UnresolvedRefError
 from toolgen.connectors.pins import Pin, digest_of
@@ -128,7 +129,7 @@ def test_a_pinned_document_is_read_and_counts(tmp_path: Path) -> None:
 
 def test_what_is_listed_and_not_pinned_is_wanted(tmp_path: Path) -> None:
     documents = World(tmp_path).documents({})
-    assert "is remote and not pinned" in refused(documents, "https://h.example/schemas/a.json#/S")
+    assert "not pinned" in refused(documents, "https://h.example/schemas/a.json#/S")
     assert documents.wanted == ("https://h.example/schemas/a.json",)
     assert not documents.complete
 
@@ -145,7 +146,7 @@ def test_what_is_not_listed_is_never_wanted_and_the_key_is_named(tmp_path: Path,
 def test_the_problem_says_what_to_list(tmp_path: Path) -> None:
     documents = World(tmp_path).documents({}, allowed=())
     said = refused(documents, "https://h.example/schemas/a.json#/S")
-    assert "to allow it, list it or `https://h.example/` under the source's `refs:`" in said
+    assert line_names(said, "`https://h.example/`", "`refs:`")
 
 
 LOCAL = [
@@ -170,7 +171,7 @@ def test_a_remote_description_and_its_documents_mean_their_own_urls(tmp_path: Pa
     root = {"S": {"$ref": "types.json#/S"}, "T": {"type": "null"}}
     documents = world.documents(root, base="https://h.example/schemas/root.json")
     assert documents.follow({"$ref": "#/S"}) == {"type": "null"}
-    assert "is remote; to allow it" in refused(documents, "types.json#/U")
+    assert "to allow it" in refused(documents, "types.json#/U")
     assert documents.wanted == ()
 
 
@@ -234,7 +235,7 @@ def test_no_more_than_a_hundred_documents_are_pulled_in(tmp_path: Path) -> None:
     documents = World(tmp_path).documents({})
     for number in range(100):
         refused(documents, f"https://h.example/schemas/{number}.json")
-    assert "one remote document too many" in refused(documents, "https://h.example/schemas/more.json")
+    assert "too many" in refused(documents, "https://h.example/schemas/more.json")
     assert len(documents.wanted) == 100
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.connectors.http.bindings import binding, call
+from tests.messages import line_names
 from toolgen.connectors.rejection import rejection_in
 from toolgen.model.result import Error
 from toolgen.model.schema import Json
@@ -81,7 +82,7 @@ OK: list[tuple[dict[str, Any] | None, Json]] = [
 def test_a_declared_flag_that_is_false_is_a_rejection(declared: dict[str, Any], answer: Json, words: str) -> None:
     error = told(declared, answer)
     assert error is not None
-    assert (error.code, error.message) == ("rejected", f"the service took the call and said no: {words}")
+    assert (error.code, error.message.partition(": ")[2]) == ("rejected", words)
 
 
 @pytest.mark.parametrize(("declared", "answer"), OK)
@@ -97,8 +98,9 @@ def test_a_change_is_never_advised_to_be_sent_again() -> None:
     assert read is not None
     assert write is not None
     assert partly is not None
-    assert read.suggestion == write.suggestion == "change the arguments as the service says"
-    assert partly.suggestion == "part of it may have taken effect: look at `data` before you call again"
+    assert read.suggestion == write.suggestion
+    assert "arguments" in read.suggestion
+    assert line_names(partly.suggestion, "taken effect", "`data`")
     assert {one.retry_after_s for one in (read, write, partly)} == {None}
 
 

@@ -79,7 +79,7 @@ def test_a_redirect_within_the_origin_is_followed(mocked: respx.MockRouter, loca
 )
 def test_a_redirect_elsewhere_is_refused_and_not_asked(mocked: respx.MockRouter, location: str) -> None:
     mocked.get(URL).respond(301, headers={"location": location})
-    assert "redirects to another origin" in refused()
+    assert "another origin" in refused()
     assert mocked.calls.call_count == 1
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.functions.projects import call, written
+from tests.messages import line_names
 from toolgen.audit.reader import entries
 from toolgen.connectors.functions import work_folder
 from toolgen.frontends.python.gateway import Gateway
@@ -194,7 +195,7 @@ async def test_nothing_waits_on_an_event_loop_and_nothing_is_called_once_the_cal
         await gateway.call("own__late", {}, principal="bot")
         found = (await gateway.call("own__use_late", {}, principal="bot")).data
     assert len(found) == 2
-    assert all("the call is over" in message for message in found)
+    assert all("call is over" in message for message in found)
 
 
 async def test_a_folder_is_the_calls_own_and_goes_with_it(project: Path) -> None:
@@ -242,7 +243,7 @@ async def test_an_errors_message_has_the_tools_own_limit_and_a_retry_says_so(pro
     assert (failed["message"], "rule" in failed) == ("a long message abou…", False)
     retried = (await call(project, "own__fails", {"how": "retry"}))["error"]
     assert (retried["code"], retried["rule"], len(retried["message"])) == ("handler_error", "retry", 20)
-    assert "call the tool again" in retried["suggestion"]
+    assert "again" in retried["suggestion"]
 
 
 async def test_a_module_that_cannot_be_imported_costs_its_own_tools_only(tmp_path: Path) -> None:
@@ -298,6 +299,6 @@ async def test_doctor_says_which_functions_no_call_would_reach(tmp_path: Path) -
     source.write_text("raise ValueError('password')", encoding="utf-8")
     del sys.modules[binding]
     (told,) = (await examine(built)).uncallable
-    assert "tools of own cannot be called" in told
+    assert line_names(told, " own ", "cannot be called")
     assert "ValueError, line 1" in told
     assert "password" not in told

@@ -15,6 +15,8 @@ from tests.connectors.graphql.test_executor import Scripted, call, execute, serv
 from toolgen.model.result import Failed
 
 GOOD = b'{"data": {"thing": 1}}'
+CHANGED = "built from"
+"""Part of the suggestion to build again, because the service has changed."""
 
 
 @pytest.fixture(name="service")
@@ -83,10 +85,11 @@ async def test_a_service_that_changed_after_the_build_is_told_as_that(
 ) -> None:
     failed = await answered(service, origin, json.dumps({"errors": [error]}).encode(), status)
     assert failed.error.message.startswith("the service reported: ")
-    assert "no longer the one this tool was built from" in failed.error.suggestion
+    assert CHANGED in failed.error.suggestion
 
 
 async def test_what_the_arguments_are_wrong_about_is_not_told_as_a_change(service: Scripted, origin: str) -> None:
     body = {"errors": [{"message": "the field of study is unknown"}]}
     failed = await answered(service, origin, json.dumps(body).encode())
-    assert failed.error.suggestion == "change the arguments as the errors say"
+    assert CHANGED not in failed.error.suggestion
+    assert "arguments" in failed.error.suggestion

@@ -137,7 +137,7 @@ def test_a_credential_that_is_not_accepted_is_named_and_not_shown(serve: Any, st
 def test_an_endpoint_nobody_listens_on_is_a_description_error() -> None:
     with pytest.raises(DescriptionError, match="cannot be queried") as caught:
         read("http://127.0.0.1:1/graphql")
-    assert "save the schema to a file" in caught.value.suggestion
+    assert "schema to a file" in caught.value.suggestion
 
 
 def test_a_proxy_of_the_environment_is_not_used(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

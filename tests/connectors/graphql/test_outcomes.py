@@ -12,6 +12,8 @@ from toolgen.connectors.graphql.response import explain, read_answer
 from toolgen.model.result import Delivery, Error, Failed, Shape, Success
 
 ISSUE = "{ id title }"
+CORRECT = "change the arguments as"
+AS_THE_ERRORS_SAY = f"{CORRECT} the errors say"
 KEPT = (("create", "userErrors"), ("createStrictly", "userErrors"), ("many", "errors"), ("again", "userErrors"))
 
 
@@ -77,7 +79,7 @@ def test_what_became_of_a_call_follows_from_where_its_errors_stand(query: str, c
     result = outcome(query)
     assert told(result) == code
     if isinstance(result, Failed) and code != "upstream_error":
-        assert result.error.suggestion != "change the arguments as the errors say"
+        assert result.error.suggestion != AS_THE_ERRORS_SAY
     if code == "outcome_unknown":
         assert isinstance(result, Failed)
         assert "do not repeat" in result.error.suggestion
@@ -140,14 +142,14 @@ def test_a_rejection_says_what_the_service_said(payload: Any, message: str) -> N
     result = outcome("mutation { create }", {"data": {"create": payload}})
     assert isinstance(result, Failed)
     assert (result.error.code, result.shape, result.data) == ("rejected", Shape.WHOLE, {"create": payload})
-    assert result.error.message == f"the service took the call and said no: {message}"
-    assert result.error.suggestion == "change the arguments as the service says"
+    assert result.error.message.endswith(f" said no: {message}")
+    assert result.error.suggestion.startswith(CORRECT)
 
 
 def test_a_rejection_beside_something_made_says_to_look_first() -> None:
     result = outcome(CREATE % ("half", "{ issue { id } userErrors { message } }"))
     assert isinstance(result, Failed)
-    assert "may have taken effect" in result.error.suggestion
+    assert "taken effect" in result.error.suggestion
 
 
 def test_a_change_with_too_long_an_answer_is_not_made_again() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.connectors.http.bindings import binding, call, parameter
+from tests.resolvers import resolving
 from tests.stream_servers import stream_server
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.http.connector import Timeouts
@@ -144,9 +145,7 @@ async def test_a_name_is_connected_at_the_address_that_was_checked(monkeypatch: 
         seen.append(destination)
         return Allow(rule="t")
 
-    async def resolve(host: str, port: int) -> list[str]:
-        return ["127.0.0.1"]
-
+    resolve = resolving("127.0.0.1")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
 
@@ -168,9 +167,7 @@ def test_a_refused_destination_is_never_connected_to() -> None:
 
 
 async def test_the_next_checked_address_is_tried_when_one_does_not_answer() -> None:
-    async def resolve(host: str, port: int) -> list[str]:
-        return ["::1", "127.0.0.1"]
-
+    resolve = resolving("::1", "127.0.0.1")
     server = Server(echo)
     async with server.serving() as port:
         sender = executor(resolver=resolve)
@@ -224,10 +221,7 @@ async def test_a_connection_that_is_refused_is_told_as_not_sent(method: str) -> 
 
 
 async def test_a_name_that_does_not_resolve_is_unavailable() -> None:
-    async def resolve(host: str, port: int) -> list[str]:
-        raise OSError("no such name")
-
-    found = await executor(resolver=resolve).execute(call(binding(servers=("http://api.invalid",))))
+    found = await executor(resolver=resolving()).execute(call(binding(servers=("http://api.invalid",))))
     assert found.error.code == "upstream_unavailable"
 
 

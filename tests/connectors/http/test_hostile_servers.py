@@ -207,7 +207,7 @@ def test_what_is_odd_but_right_is_read(behaviour: Behaviour, data: Any) -> None:
     assert outcome.data == data
 
 
-def test_an_answer_behind_another_is_never_taken_for_the_next_calls() -> None:
+async def test_an_answer_behind_another_is_never_taken_for_the_next_calls() -> None:
     """What a server sends beyond its answer must not answer somebody else's request on the same connection."""
     poisoned = (
         OK
@@ -218,22 +218,19 @@ def test_an_answer_behind_another_is_never_taken_for_the_next_calls() -> None:
         + b'Content-Length: 10\r\n\r\n{"evil":1}'
     )
 
-    async def scenario() -> list[Any]:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            first = True
-            while await reader.readuntil(b"\r\n\r\n"):
-                writer.write(poisoned if first else OK + b"Content-Length: 2\r\n\r\n{}")
-                await writer.drain()
-                first = False
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = True
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(poisoned if first else OK + b"Content-Length: 2\r\n\r\n{}")
+            await writer.drain()
+            first = False
 
-        sender = executor(timeouts=PATIENT)
-        async with stream_server(serve) as port:
-            bound = binding(servers=(f"http://127.0.0.1:{port}",))
-            found = [await sender.execute(call(bound)) for _ in range(4)]
-            await sender.close()
-        return found
-
-    assert all("evil" not in json.dumps(one.data) for one in asyncio.run(scenario()))
+    sender = executor(timeouts=PATIENT)
+    async with stream_server(serve) as port:
+        bound = binding(servers=(f"http://127.0.0.1:{port}",))
+        found = [await sender.execute(call(bound)) for _ in range(4)]
+        await sender.close()
+    assert all("evil" not in json.dumps(one.data) for one in found)
 
 
 def test_a_nested_bomb_is_unpacked_once_at_most() -> None:

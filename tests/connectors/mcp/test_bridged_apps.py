@@ -252,7 +252,7 @@ def test_a_tool_whose_app_changed_since_it_was_pinned_is_refused(served: Path, m
     tell(served.parent, tools=changed)
     before = len(calls(served.parent))
     (called,) = ask(served, ("tools/call", {"name": "far__show_time", "arguments": {}}))
-    assert "the tool's app changed" in called["content"][0]["text"]
+    assert "app changed" in called["content"][0]["text"]
     assert len(calls(served.parent)) == before
 
 

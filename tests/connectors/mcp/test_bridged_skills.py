@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tests.cli.commands import run_command
+from tests.messages import line_names
 from toolgen.connectors.mcp.skills import changed_file, read_listed_skills
 from toolgen.connectors.source import SourceConfig
 from toolgen.core.canonical import schema_digest
@@ -144,11 +145,13 @@ def test_a_skill_that_is_wrong_is_a_problem_and_costs_no_other(case: str) -> Non
     found, (problem,) = read({**SKILL, **change}, other)
     assert found == ["skill://b/SKILL.md"]
     assert problem.startswith(f"bad_skill: {message}")
-    assert problem.endswith("; the skill is not served")
+    assert problem.endswith(" not served")
 
 
 def test_skills_that_contradict_each_other_are_not_both_served() -> None:
-    assert read(SKILL, SKILL) == ([], ["bad_skill: the server lists it more than once; the skill is not served"] * 2)
+    served, twice = read(SKILL, SKILL)
+    assert (served, [one.partition(":")[0] for one in twice]) == ([], ["bad_skill"] * 2)
+    assert all("more than once" in one for one in twice)
     nested = {
         "uri": f"{ROOT}/part/SKILL.md",
         "frontmatter": {"name": "part", "description": "Part."},
@@ -157,7 +160,8 @@ def test_skills_that_contradict_each_other_are_not_both_served() -> None:
     around = {**SKILL, "resources": [*SKILL["resources"], {**nested["resources"][0], "size": 2}]}
     found, problems = read(around, nested)
     assert f"{ROOT}/SKILL.md" in found
-    assert problems == ["bad_skill: it has a file of another skill with another digest; the skill is not served"]
+    (problem,) = problems
+    assert line_names(problem, "bad_skill: ", "another digest")
     agreeing = {**SKILL, "resources": [*SKILL["resources"], nested["resources"][0]]}
     assert read(agreeing, nested) == ([file(path, b"")["uri"] for path in (*BODIES, "part/SKILL.md")], [])
 
@@ -200,9 +204,7 @@ def bound(content: str, front: object = None) -> McpContextBinding:
 )
 def test_a_document_has_the_front_matter_that_was_listed(content: str, front: object, same: bool) -> None:
     reason = changed_file(bound(content, front), {"contents": [{"text": DOCUMENT}]})
-    assert reason == (
-        "" if same else "the front matter of this skill is not the one that its server listed and somebody accepted"
-    )
+    assert ("front matter" in reason, bool(reason)) == (not same, not same)
     for text in ("no front matter", "---\n[\n---\n", "---\nx: !!python/name:os.system\n---\n", ""):
         assert changed_file(bound("", front), {"contents": [{"text": text}]}) != ""
 
@@ -228,4 +230,4 @@ def test_content_is_compared_with_its_digest(contents: Any, reason: str) -> None
 def test_content_with_hidden_characters_is_not_passed_on_though_it_is_pinned() -> None:
     text = "Be kind.\U000e0041"
     reason = changed_file(bound(file("notes.md", text.encode())["digest"]), {"contents": [{"text": text}]})
-    assert reason == "this file of a skill has characters that nobody sees"
+    assert "characters" in reason

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Run
+from tests.messages import line_names
 from tests.services.bridged import (
     READING,
     ROOT,
@@ -247,7 +248,7 @@ def test_a_server_that_cannot_be_asked_leaves_the_pinned_copy(tmp_path: Path, to
     (tmp_path / "state.json").unlink()
     again = toolgen("build")
     assert again.code == 0
-    assert "using the pinned copy" in again.err
+    assert "pinned copy" in again.err
 
 
 def test_a_server_without_a_pin_must_be_there(tmp_path: Path, toolgen: Run) -> None:
@@ -261,14 +262,14 @@ def test_a_listing_out_of_bounds_is_refused(tmp_path: Path, toolgen: Run, kind: 
     write_project(tmp_path, mcp={"command": hostile(tmp_path, *listed("echo"), listing=kind)})
     done = toolgen("build")
     assert done.code == 1
-    assert "its tools cannot be listed" in done.err
+    assert "cannot be listed" in done.err
     assert not (tmp_path / LOCK).exists()
 
 
 def test_a_server_that_floods_is_ended(tmp_path: Path, toolgen: Run) -> None:
     write_project(tmp_path, mcp={"command": hostile(tmp_path, *listed("echo"), flood=True)})
     done = toolgen("build")
-    assert (done.code, "more than anybody asked for" in done.err) == (1, True)
+    assert (done.code, "more than anybody" in done.err) == (1, True)
 
 
 def test_poisoned_texts_are_cleaned_said_and_linted(tmp_path: Path, toolgen: Run) -> None:
@@ -390,7 +391,7 @@ def test_a_build_says_of_a_server_that_was_never_listed_that_it_is_not_pinned(tm
     path.write_text(json.dumps(project), encoding="utf-8")
     done = toolgen("build")
     (line,) = [line for line in done.out.splitlines() if line.startswith("gone is gone: 0 tools, ")]
-    assert line.endswith(" s, not listed, and not pinned yet")
+    assert line_names(line, "not listed", "not pinned")
 
 
 def test_a_build_says_of_each_server_what_it_is_and_what_changed(tmp_path: Path, toolgen: Run) -> None:
@@ -406,7 +407,7 @@ def test_a_build_says_of_each_server_what_it_is_and_what_changed(tmp_path: Path,
     assert first.startswith("far is hostile 1: 3 tools, ")
     assert (" tokens, " in first, first.endswith(" s, pinned now")) == (True, True)
     assert said().endswith(", as pinned")
-    assert said("--check").endswith(", not asked: the pinned copy")
+    assert said("--check").rpartition(", ")[2].startswith("not asked: ")
     other = {**listed("other")[0], "description": "Another."}
     tell(tmp_path, tools=[*listed("echo"), other, *listed("fourth", "fifth")])
     assert said("--update-pins").endswith(", 1 changed, 2 new, 1 gone")
@@ -414,4 +415,4 @@ def test_a_build_says_of_each_server_what_it_is_and_what_changed(tmp_path: Path,
     assert (row["server"], row["since_pin"], row["tools"]) == ("hostile 1", "as pinned", 4)
     assert row["seconds"] > 0
     (tmp_path / "state.json").unlink()
-    assert said().endswith(", not asked: the pinned copy")
+    assert said().rpartition(", ")[2].startswith("not asked: ")

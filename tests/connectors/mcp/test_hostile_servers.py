@@ -21,6 +21,7 @@ from mcp_types import LoggingMessageNotification
 import toolgen as package
 from tests.cli.commands import Run
 from tests.gateway.clients import bearer, listening
+from tests.messages import line_names
 from tests.services.bridged import (
     POLICY,
     call,
@@ -121,7 +122,7 @@ async def test_answers_are_read_cleaned_and_scrubbed(either: Path) -> None:
     picture = (await call(either, "picture")).data
     image, unheard_of = picture["content"]
     assert image == {"type": "image", "data": "aGk=", "mimeType": "image/png", "_meta": {"x": 1}}
-    assert unheard_of == {"type": "text", "text": "[here the server sent a kind of content that is not passed on]"}
+    assert (unheard_of["type"], "not passed on" in unheard_of["text"]) == ("text", True)
 
 
 async def test_what_is_too_much_or_not_offered_fails_by_name(either: Path) -> None:
@@ -241,7 +242,7 @@ async def test_the_log_names_the_source_and_holds_no_argument(piped: Path, caplo
     said = {"pin": "4711", "card": 4111111111111111, "deep": [{"name": "Ann-Marie Canary"}], "note": "two\nlines-of-it"}
     assert (await call(piped, "whispers", said)).status == "ok"
     log = "\n".join(one.getMessage() for one in caplog.records if one.name == "toolgen.mcp")
-    assert "the command of the source far says: called with" in log
+    assert line_names(log, "source far says: called with")
     assert not [one for one in ("4711", "4111111111111111", "Canary", "lines-of-it") if one in log]
     assert '"pin": "***"' in log
 
@@ -356,9 +357,9 @@ def test_a_build_says_how_a_server_ended_or_where_to_sign_in(tmp_path: Path, too
     tell(tmp_path, challenge=f'Bearer resource_metadata="{METADATA}"')
     write_project(tmp_path, mcp={"url": url}, timeouts=SHORT)
     assert METADATA in toolgen("build").err
-    ending = [sys.executable, "-c", "import sys; sys.exit('no configuration file ' + sys.argv[1])", "at /etc/x"]
+    ending = [sys.executable, "-c", "import sys; sys.exit('no file ' + sys.argv[1])", "at /etc/x"]
     write_project(tmp_path, mcp={"command": ending}, timeouts=SHORT)
-    assert "(exit status 1; standard error: no configuration file at /etc/x)" in toolgen("build").err
+    assert line_names(toolgen("build").err, "(exit status 1; ", ": no file at /etc/x)")
 
 
 @pytest.mark.parametrize("value", ["${env:TOKEN_OF_TEST}", TOKEN])
@@ -375,9 +376,8 @@ def test_a_credential_of_a_command_is_masked_however_it_is_given(
 async def test_a_call_says_how_its_command_ended(piped: Path, held: Callable[..., Any]) -> None:
     async with held(piped) as gateway:
         ended = await gateway.call("far__crash", {}, principal="bot")
-    assert ended.error.message == (
-        "the server's command ended before it answered (exit status 3); it may or may not have taken effect"
-    )
+    assert ended.error.code == "outcome_unknown"
+    assert "(exit status 3); " in ended.error.message
 
 
 async def test_the_egress_rules_hold(posted: Path, tmp_path: Path, url: str) -> None:

@@ -13,6 +13,7 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.messages import line_names
 from toolgen.connectors.mcp.command import CommandSpec, LocalCommand
 from toolgen.connectors.mcp.line_reader import LineReader, LongLine
 from toolgen.connectors.mcp.process import CommandFault, CommandReply
@@ -176,20 +177,20 @@ async def test_a_command_that_ends_says_its_exit_status_and_last_words() -> None
 @pytest.mark.usefixtures("loop_factory")
 async def test_a_command_that_is_killed_says_the_signal() -> None:
     first, _ = await ended("sys.stdin.readline(); os.kill(os.getpid(), 11)")
-    assert first == "ended before it answered (signal SIGSEGV)"
+    assert first.endswith(" (signal SIGSEGV)")
 
 
 @pytest.mark.usefixtures("loop_factory")
 async def test_a_command_that_closes_its_output_is_ended_and_says_so() -> None:
     first, _ = await ended("sys.stdin.readline(); os.close(1); sys.stdin.read()")
-    assert first == "ended before it answered (it closed its output)"
+    assert line_names(first, "closed its output")
 
 
 @pytest.mark.usefixtures("loop_factory")
 async def test_what_a_command_wrote_while_others_waited_is_not_told() -> None:
     """It may be about the call of another caller."""
     *reasons, _ = await ended(f"sys.stdin.readline(); {DYING}sys.exit(3)", 2)
-    assert reasons == ["ended before it answered (exit status 3)"] * 2
+    assert [one.partition("(")[2] for one in reasons] == ["exit status 3)"] * 2
 
 
 @pytest.mark.usefixtures("loop_factory")
@@ -211,7 +212,5 @@ async def test_a_program_that_is_not_there_says_where_it_was_looked_for(monkeypa
         assert isinstance(begun, Failed)
         return str(begun.error.message)
 
-    assert "there is no program 'no-such-server' in the PATH '/nowhere/bin:/nowhere/sbin'" in await said(
-        "no-such-server"
-    )
-    assert "there is no program '/nowhere/bin/server'" in await said("bin/server")
+    assert line_names(await said("no-such-server"), "'no-such-server'", "PATH '/nowhere/bin:/nowhere/sbin'")
+    assert line_names(await said("bin/server"), "no program '/nowhere/bin/server'")

@@ -108,7 +108,8 @@ async def test_an_answer_that_cannot_be_read_is_told_at_once(
         first = await gateway.call("far__who_read", {}, principal="bot")
         for what, line in UNREADABLE.items():
             read = await gateway.call("far__raw_read", {"line": line}, principal="bot")
-            assert said(read) == ("upstream_error", "the server answered with something that is not MCP"), what
+            assert said(read)[0] == "upstream_error", what
+            assert "not MCP" in said(read)[1], what
             wrote = await gateway.call("far__raw", {"line": line}, principal="bot")
             assert said(wrote)[0] == "outcome_unknown", what
             assert "not MCP" in said(wrote)[1], what

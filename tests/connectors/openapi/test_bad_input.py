@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -273,11 +274,12 @@ def test_a_key_that_stands_twice_is_a_problem_with_its_place(tmp_path: Path) -> 
         '"responses"', '"parameters": [{"name":"n","in":"query","schema":{"$ref":"more.yaml#/S"}}], "responses"'
     )
     reading = read(tmp_path, text, overlay=(str(tmp_path / "over.yaml"),))
-    assert [(one.level, one.code, one.origin, one.message) for one in reading.problems if "twice" in one.message] == [
-        ("warning", "duplicate_key", "over.yaml#/info", "the key 'version' stands twice in it (line 2); the last one counts"),
-        ("warning", "duplicate_key", "#/paths/~1a", "the key 'get' stands twice in it (line 22); the last one counts"),
-        ("warning", "duplicate_key", "more.yaml#/S", "the key 'type' stands twice in it (line 3); the last one counts"),
-    ]  # fmt: skip
+    found = [one for one in reading.problems if one.code == "duplicate_key"]
+    assert [(one.level, one.origin, re.findall(r"'\w+'|line \d+", one.message)) for one in found] == [
+        ("warning", "over.yaml#/info", ["'version'", "line 2"]),
+        ("warning", "#/paths/~1a", ["'get'", "line 22"]),
+        ("warning", "more.yaml#/S", ["'type'", "line 3"]),
+    ]
     assert [tool.title for tool in reading.tools]
 
 

@@ -263,4 +263,5 @@ def test_what_the_account_behind_the_gateway_needs_is_left_out(needless: str) ->
     ],
 )
 def test_an_order_to_the_model_is_found_in_any_case(text: str) -> None:
-    assert suspicion(f"Lists pets.\n{text} about it.") == "reads like an instruction to the model"
+    assert suspicion("Lists pets.") == ""
+    assert suspicion(f"Lists pets.\n{text} about it.")

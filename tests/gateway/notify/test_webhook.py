@@ -13,6 +13,7 @@ import pytest
 from tests.authorities import Authority
 from tests.messages import line_names
 from tests.receivers import Receiver, receiver
+from tests.resolvers import resolving
 from toolgen.config.notify import Webhook
 from toolgen.connectors.executor import Destination
 from toolgen.gateway.notify.webhook import DeliveryError, WebhookSender
@@ -136,11 +137,8 @@ async def test_a_place_that_the_policy_does_not_open_is_not_reached(egress: Egre
 async def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
     asked: list[Destination] = []
 
-    async def resolve(host: str, port: int) -> list[str]:
-        return ["93.184.215.14", "169.254.169.254"]
-
     to = webhook("https://hooks.example.com/x")
-    found = await failure(sender(to, under(Egress(), asked), resolver=resolve))
+    found = await failure(sender(to, under(Egress(), asked), resolver=resolving("93.184.215.14", "169.254.169.254")))
     assert (found.code, found.lasting) == ("egress_refused", True)
     assert [one.address for one in asked if one.address] == ["93.184.215.14", "169.254.169.254"]
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.authorities import Authority
 from tests.gateway.sign_in.places import REDIRECT, place, policy_of
+from tests.resolvers import resolving
 from tests.services.identity_provider import IdentityProvider
 from toolgen.config.sign_in import ClientSettings
 from toolgen.connectors.executor import Destination
@@ -146,9 +147,7 @@ async def test_ssrf_by_a_document_at_an_inner_address(host: Host, egress: Egress
     ["127.0.0.1", "10.0.0.5", "169.254.169.254", "::1", "::ffff:10.0.0.5", "fd00:ec2::254", "100.64.0.1", "0.0.0.0"],
 )
 async def test_ssrf_by_a_name_that_resolves_to_an_inner_address(host: Host, address: str) -> None:
-    async def resolver(name: str, port: int) -> list[str]:
-        return ["93.184.216.34", address]
-
+    resolver = resolving("93.184.216.34", address)
     rules = Egress(private_networks=True)
     known = ClientDocuments(
         ClientSettings(),
@@ -165,9 +164,7 @@ async def test_ssrf_by_a_name_that_resolves_to_an_inner_address(host: Host, addr
 async def test_ssrf_by_a_name_that_the_proxy_would_resolve(host: Host, resolve: Literal["proxy", "local"]) -> None:
     """A tunnel is asked for an address that was checked, and for no name of a stranger."""
 
-    async def resolver(name: str, port: int) -> list[str]:
-        return ["10.0.0.5"]
-
+    resolver = resolving("10.0.0.5")
     proxy = EgressProxy(scheme="http", host="localhost", port=host.port, resolve=resolve)
     rules = Egress(private_networks=True, proxy=proxy)
 

@@ -304,7 +304,7 @@ def test_what_the_standard_leaves_open_is_unproven_and_says_so(tmp_path: Path) -
     tool, _ = described(tmp_path, {"/e": {"get": operation(parameters=[query(schema=nested)])}})
     verdict = prove(tmp_path, tool)
     assert isinstance(verdict, Unproven)
-    assert "the style form has no form" in verdict.reasons[0]
+    assert "style form" in verdict.reasons[0]
 
 
 def test_null_in_a_list_is_refused_and_what_else_the_list_holds_is_proven(tmp_path: Path) -> None:

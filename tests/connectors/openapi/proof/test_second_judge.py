@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.connectors.openapi.readings import document, only, operation, read
+from tests.messages import line_names
 from toolgen.connectors.http.request_builder import bind
 from toolgen.connectors.openapi.proof import requests
 from toolgen.connectors.openapi.proof.judge import RequestJudge, RequestJudgement
@@ -92,15 +93,15 @@ def test_words_for_other_values_are_a_failure(tmp_path: Path, at: str, put: Any,
 def test_what_is_disputed_is_said(tmp_path: Path) -> None:
     verdict = proved(tmp_path, "tags/minItems", 0)
     assert isinstance(verdict, Unproven)
-    assert "no value that only one of the two schemas accepts" in verdict.reasons[0]
+    assert "only one of" in verdict.reasons[0]
     assert "`minItems: 0`" in verdict.reasons[0]
 
 
 def test_a_complaint_of_our_own_reader_alone_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "same_parameter", lambda *_: "is read as nonsense")
+    monkeypatch.setattr(requests, "same_parameter", lambda *_: "nonsense")
     verdict = proved(tmp_path)
     assert isinstance(verdict, Unproven)
-    assert "is read as nonsense, but openapi-core reads the given value" in verdict.reasons[0]
+    assert line_names(verdict.reasons[0], "nonsense, ", "openapi-core reads")
 
 
 def test_a_complaint_of_openapi_core_alone_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +114,7 @@ def test_a_complaint_of_openapi_core_alone_is_no_failure(tmp_path: Path, monkeyp
     monkeypatch.setattr(RequestJudge, "read", refusing)
     verdict = proved(tmp_path)
     assert isinstance(verdict, Unproven)
-    assert "openapi-core refuses it: a false alarm" in verdict.reasons[0]
+    assert line_names(verdict.reasons[0], "openapi-core", ": a false alarm")
 
 
 @pytest.mark.parametrize("style", ["matrix", "label"])

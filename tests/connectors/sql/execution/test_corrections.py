@@ -11,6 +11,7 @@ import pytest
 
 import toolgen
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call
+from tests.messages import line_names
 from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.equivalents import function_advice
@@ -110,7 +111,7 @@ async def test_a_function_of_another_engine_is_answered_with_this_ones(
 
 def test_a_misspelt_function_is_answered_with_the_nearest() -> None:
     assert function_advice("cuont", "postgres") == "did you mean count?"
-    assert function_advice("frobnicate", "sqlite").startswith("write it with CASE, arithmetic, and functions such as")
+    assert line_names(function_advice("frobnicate", "sqlite"), "CASE", "such as")
     for engine in ENGINES:
         for name in RECORDS[engine].equivalents:
             assert name == name.lower()
@@ -250,21 +251,18 @@ async def test_a_value_that_no_row_can_have_is_told_beside_the_rows(tmp_path: Pa
         if engine == "postgres":
             asked = "SELECT id FROM tickets WHERE kind = ANY(?)"
             told = await noted(location, database, asked, parameters=[["x", "z"]])
-            assert told == [(1, "the schema has no value 'z': kind one of 'x', 'y'")]
+            assert [(row_count, str(note).partition(": ")[2]) for row_count, note in told] == [
+                (1, "kind one of 'x', 'y'")
+            ]
         masked = SqlScope(tables={"tickets": TableScope(masks={"status": "status"})}, max_rows=5)
         told = await noted(location, database, "SELECT status FROM tickets WHERE id = 1", scope=masked)
         assert [note for _, note in told] == [None]
         if engine == "mysql":
             asked = ("tags = 'b'", "tags = 'a,b'", "tags = 'c'", "status = 'PAID'", "status = ''", "status = '2'")
             told = await noted(location, database, *(f"SELECT id FROM tickets WHERE {one}" for one in asked))
-            assert [note for _, note in told] == [
-                None,
-                None,
-                "the schema has no value 'c': tags one of 'a', 'b'",
-                None,
-                None,
-                None,
-            ]
+            notes = [note for _, note in told]
+            assert line_names(notes.pop(2) or "", "'c': ", "tags one of 'a', 'b'")
+            assert notes == [None] * 5
 
 
 async def test_the_values_of_a_masked_column_are_not_told(locations: dict[str, tuple[str, Database]]) -> None:

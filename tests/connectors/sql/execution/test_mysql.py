@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from tests.connectors.sql.execution.checks import assert_capped, assert_reworded, assert_timed_out
 from tests.databases import mysql, mysql_database, name_of, rows, run_statements, sql_call, statement, with_executor
 from tests.patient import until
 from toolgen.model.result import Failed, Success
@@ -106,9 +107,7 @@ CAPPED = [
 @pytest.mark.parametrize(("sql", "changes", "count"), CAPPED)
 async def test_an_answer_is_cut_at_its_caps(location: str, sql: str, changes: dict[str, object], count: int) -> None:
     result, after = await run(location, statement(sql, **changes), "SELECT 1")
-    assert len(rows(result)) == count
-    assert isinstance(result, Success)
-    assert result.truncated
+    assert_capped(result, count)
     assert rows(after) == [[1]]
 
 
@@ -187,13 +186,7 @@ ERRORS = [
 @pytest.mark.parametrize(("sql", "message"), ERRORS)
 async def test_what_the_server_says_is_put_in_our_own_words(location: str, sql: str, message: str | None) -> None:
     failed, after = await run(location, sql, "SELECT 1")
-    assert isinstance(failed, Failed)
-    assert failed.error.code == "sql_failed"
-    assert failed.error.suggestion
-    assert "Customer" not in repr(failed.error)
-    if message is not None:
-        assert failed.error.message == message
-    assert rows(after) == [[1]]
+    assert_reworded(failed, after, message)
 
 
 async def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
@@ -204,9 +197,7 @@ async def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
 async def test_a_statement_ends_when_its_time_is_up(location: str) -> None:
     slow = "SELECT COUNT(*) FROM customers a, customers b, customers c, customers d WHERE a.name < d.name"
     failed, after = await run(location, statement(slow, timeout_s=0.05), "SELECT 1")
-    assert isinstance(failed, Failed)
-    assert failed.error.code == "upstream_timeout"
-    assert rows(after) == [[1]]
+    assert_timed_out(failed, after)
 
 
 def running(location: str, text: str) -> int:
@@ -287,7 +278,7 @@ async def test_tls_that_was_asked_for_is_never_done_without(location: str) -> No
     if has == "YES":
         pytest.skip("this server has TLS")
     assert isinstance(result, Failed)
-    assert result.error.message == "no TLS connection to the database can be made"
+    assert (result.error.code, "TLS" in result.error.message) == ("upstream_unavailable", True)
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
@@ -300,5 +291,5 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
 async def test_a_password_that_is_wrong_is_said_without_the_user(location: str) -> None:
     (result,) = await run(location.replace("://root@", "://toolgen_nobody@"), "SELECT 1")
     assert isinstance(result, Failed)
-    assert result.error.message == "the database does not accept the gateway's credentials"
+    assert (result.error.code, "credentials" in result.error.message) == ("upstream_unavailable", True)
     assert "toolgen_nobody" not in repr(result)

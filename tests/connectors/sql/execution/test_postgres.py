@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from tests.connectors.sql.execution.checks import assert_capped, assert_reworded, assert_timed_out
 from tests.databases import (
     name_of,
     postgres,
@@ -144,9 +145,7 @@ CAPPED = [
 @pytest.mark.parametrize(("sql", "changes", "count"), CAPPED)
 async def test_an_answer_is_cut_at_its_caps(location: str, sql: str, changes: dict[str, object], count: int) -> None:
     (result,) = await run(location, statement(sql, **changes))
-    assert len(rows(result)) == count
-    assert isinstance(result, Success)
-    assert result.truncated
+    assert_capped(result, count)
 
 
 STOPPED = [
@@ -249,13 +248,7 @@ ERRORS = [
 @pytest.mark.parametrize(("sql", "message"), ERRORS)
 async def test_what_the_server_says_is_put_in_our_own_words(location: str, sql: str, message: str | None) -> None:
     failed, after = await run(location, sql, "SELECT 1")
-    assert isinstance(failed, Failed)
-    assert failed.error.code == "sql_failed"
-    assert failed.error.suggestion
-    assert "Customer" not in repr(failed.error)
-    if message is not None:
-        assert failed.error.message == message
-    assert rows(after) == [[1]]
+    assert_reworded(failed, after, message)
 
 
 async def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
@@ -265,9 +258,7 @@ async def test_a_plan_is_made_and_nothing_is_run(location: str) -> None:
 
 async def test_a_statement_ends_when_its_time_is_up(location: str) -> None:
     failed, after = await run(location, statement("SELECT pg_sleep(60)", timeout_s=0.05), "SELECT 1")
-    assert isinstance(failed, Failed)
-    assert failed.error.code == "upstream_timeout"
-    assert rows(after) == [[1]]
+    assert_timed_out(failed, after)
 
 
 def active(location: str, text: str) -> int:
@@ -346,7 +337,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
 async def test_a_database_that_is_not_there_is_unavailable(location: str, database: str) -> None:
     (result,) = await run(location.replace(name_of(location), database), "SELECT 1")
     assert isinstance(result, Failed)
-    assert (result.error.code, result.error.message) == ("upstream_unavailable", "the server has no such database")
+    assert (result.error.code, "no such database" in result.error.message) == ("upstream_unavailable", True)
 
 
 async def test_an_address_that_is_not_permitted_is_never_connected_to() -> None:

@@ -29,7 +29,7 @@ PLAIN = [
 @pytest.mark.parametrize("statement", CHAINED)
 def test_a_test_behind_a_test_is_refused_with_what_to_write(statement: str) -> None:
     verdict = refused(statement, dialect="mysql")
-    assert (verdict.rule, verdict.suggestion) == ("sql:syntax", "put parentheses around one: (a LIKE b) NOT IN (0, 1)")
+    assert (verdict.rule, verdict.suggestion.partition(": ")[2]) == ("sql:syntax", "(a LIKE b) NOT IN (0, 1)")
 
 
 @pytest.mark.parametrize("statement", PLAIN)

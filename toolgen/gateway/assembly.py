@@ -296,6 +296,7 @@ def _status(
         troubles=troubles,
         functions=execution.functions,
         cut_off=base.running.cut_off,
+        stop_asking=parts.waiting.stop_asking,
         waiting=parts.requests.waiting,
         shared=base.shared,
         current=base.current,

@@ -46,9 +46,9 @@ class Functions(Protocol):
 
 
 class Status:
-    """Status of a process. `troubles` are possible faults of state shared by gateways, `functions` runs functions, `cut_off`
-    ends the running calls, and `waiting` counts approvals. `workers` exchanges the counters of several workers. `tenant` names the
-    gateway beside others of the process."""
+    """Status of a process. `troubles` are possible faults of state shared by gateways, `functions` runs functions, `cut_off` ends the
+    running calls, `stop_asking` their questions to callers, and `waiting` counts approvals. `workers` exchanges the counters of several
+    workers. `tenant` names the gateway beside others of the process."""
 
     def __init__(  # noqa: PLR0913 - all that a process is made of
         self,
@@ -60,6 +60,7 @@ class Status:
         troubles: tuple[FaultLog, ...],
         functions: Functions,
         cut_off: Callable[[], None],
+        stop_asking: Callable[[], None],
         waiting: Callable[[], Awaitable[ApprovalCounts]],
         shared: Shared,
         current: CurrentPolicy,
@@ -78,7 +79,7 @@ class Status:
         self._background = background
         self._troubles = troubles
         self._functions = functions
-        self._cut_off = cut_off
+        self._cut_off, self._stop_asking = cut_off, stop_asking
         self._workers = workers
         self._waiting = waiting
         self._asked: tuple[float, ApprovalCounts] = (-_FRESH_S, ApprovalCounts())
@@ -213,13 +214,14 @@ class Status:
 
     def leave(self) -> Callable[[], None]:
         """Prepare the shutdown: the process is no longer ready, and functions must end within the drain time, less the time to record
-        their calls, to answer them, and to close.
+        their calls, to answer them, and to close. Nobody answers questions of its calls any more, which go on as if nobody had.
 
         Return a function that ends the calls still running; each is recorded.
         """
         if self._leaving is None:
             seconds = self.drain_s - min(_CLOSING_S, 0.75 * self.drain_s)
             self._leaving = asyncio.get_running_loop().call_later(seconds, self._functions.give_up)
+            self._stop_asking()
         return self._end
 
     def _end(self) -> None:

@@ -33,9 +33,10 @@ class CallerQuestions:
         self._calls = calls
 
     async def ask(self, call_id: str, key: str, method: str, params: JsonObject) -> Json:
-        """Return the answer. Raises `Unasked` if there is none within ten minutes, the question is too large, or too many wait already."""
+        """Return the answer. Raises `Unasked` if there is none within ten minutes, the question is too large, too many
+        wait already, or the process stops."""
         question = {"method": method, "params": dict(params)}
-        if len(encode(question)) > _MAX_SIZE:
+        if len(encode(question)) > _MAX_SIZE or not self._calls.asks:
             raise Unasked
 
         def asking(known: Invocation) -> Invocation | None:
@@ -63,6 +64,8 @@ class CallerQuestions:
             if key in known.replies:
                 answer: Json = known.replies[key]
                 return answer
+            if not self._calls.asks:
+                raise Unasked
             await news.wait()
 
     async def answer(self, known: Invocation, replies: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -203,3 +204,33 @@ async def test_a_bridged_server_asks_a_caller_over_rest_as_rules_allow_and_on_re
         assert json.loads(ended["data"])["content"] == {"size": "large"}
     events = [entry["event"] for entry in recorded(tmp_path, "intent", "question", "answer", "outcome")]
     assert events == ["intent", "question", "answer", "outcome"]
+
+
+async def test_calls_of_a_batch_ask_and_cost_no_other(tmp_path: Path) -> None:
+    made = [{"type": "tool_call", "id": name, "name": f"cup__{name}", "args": {}} for name in ("order", "plain")]
+    async with callers(tmp_path, "rest_questions_batch") as (bot, other):
+        for options in ("?may_ask=elicitation,roots", "?may_ask=elicitation&wait=20"):
+            status, (asking, plain) = await bot.post(f"/v1/tool_calls{options}", made)
+            assert (status, plain["content"]) == (200, "plain")
+            assert asking["content"].startswith("input_required")
+            (call_id,) = set(re.findall(r"call_[0-9a-f]{24}", asking["content"]))
+            status, state = await bot.state(call_id)
+            (key,) = state["data"]["questions"]
+            assert (await other.answer(call_id, {key: LARGE}))[0] == 404
+            ((second, _),) = (await bot.answer(call_id, {key: LARGE}))[1]["data"]["questions"].items()
+            assert (await bot.answer(call_id, {second: SMALL}))[0] == 200
+        # Without it, or for another kind, nobody is asked.
+        for options in ("", "?may_ask=roots"):
+            _, (asking, _) = await bot.post(f"/v1/tool_calls{options}", made)
+            assert asking["content"].startswith("handler_error")
+        assert (await bot.post("/v1/tool_calls?may_ask=elicitation,money", made))[0] == 400
+
+
+async def test_a_gateway_that_stops_ends_the_call_as_if_nobody_had_answered(tmp_path: Path) -> None:
+    loop = asyncio.get_running_loop()
+    async with callers(tmp_path, "rest_questions_stopped") as (bot, _):
+        assert (await bot.call("cup__order", may_ask=FORM))[0] == 202
+        began = loop.time()
+    assert loop.time() - began < 5  # of 30 seconds that it has to stop
+    (outcome,) = recorded(tmp_path, "outcome")
+    assert (outcome["status"], outcome["code"]) == ("error", "handler_error")

@@ -31,6 +31,7 @@ from toolgen.gateway.calls.json_body import encode
 from toolgen.gateway.catalog.search_tools import DEFAULT_HITS, INPUTS
 from toolgen.gateway.catalog.tool_lists import LISTED
 from toolgen.gateway.metrics.prometheus import DETAILS
+from toolgen.model.caller_requests import REQUEST_KINDS
 
 __all__ = ["openapi_json"]
 
@@ -111,7 +112,7 @@ def _call_paths() -> Node:
             "callTools",
             "The tool calls of one turn of a model, made at once, and their answers in the same order and form",
             responses(answer("One message a call, in order.", "ToolMessages"), "403", "404"),
-            [_WAIT, *_OF_CALLS, *_CALLER],
+            [_WAIT, _MAY_ASK, *_OF_CALLS, *_CALLER],
             "ToolCalls",
         ),
     }
@@ -348,6 +349,11 @@ _WAIT = query(
     "wait",
     {"type": "number", "minimum": 0, "maximum": 300},
     "Maximum seconds of waiting for each call; a call that has not ended by then continues in the background.",
+)
+_MAY_ASK = query(
+    "may_ask",
+    {"type": "string"},
+    f"Kinds of questions that the calls may ask their caller, separated by commas: {', '.join(REQUEST_KINDS)}.",
 )
 _OF_CALLS: tuple[Node, ...] = (
     _CONVERSATION,

@@ -33,7 +33,7 @@ from toolgen.gateway.catalog.tool_lists import LISTED, WITH_BINDINGS, Listings, 
 from toolgen.gateway.operations.caller_questions import CallerQuestions
 from toolgen.gateway.protocol import Facade
 from toolgen.model.call import Principal, with_account
-from toolgen.model.caller_requests import RequestKind
+from toolgen.model.caller_requests import REQUEST_KINDS, RequestKind
 from toolgen.model.result import Envelope, Error
 from toolgen.model.stored_schemas import complete
 from toolgen.model.tool import Tool
@@ -171,7 +171,8 @@ class Rest:
 
     async def tool_calls(self, request: Request, principal: Principal) -> Response:
         """Answer POST /v1/tool_calls: the tool calls of one turn of a model, run at once; answers in the same order, each in its form."""
-        wait = _seconds(request.parameters("wait"))
+        query = request.parameters("wait", "may_ask")
+        wait, kinds = _seconds(query), _kinds(query.get("may_ask", ""))
         data = await read_json_body(request)
         try:
             calls = batch(data)
@@ -186,7 +187,7 @@ class Rest:
         key = header_key(request)
         # One header for many calls: each gets a separate key, which cannot be a key of a single call, because it contains a space.
         keys = [f"{key} {number}" if key else "" for number in range(len(calls))]
-        making = partial(self._left, made, principal, conversation_of(request), wait)
+        making = partial(self._left, made, principal, conversation_of(request), wait, kinds=kinds)
         # Each call may continue if the client disconnects, so each has a separate connection object.
         with request.caller_connection.several(len(calls)) as presences:
             answers = [
@@ -206,29 +207,35 @@ class Rest:
         name: str,
         arguments: Mapping[str, Any],
         *,
+        kinds: Sequence[RequestKind],
         idempotency_key: str,
     ) -> Envelope:
         """Return the outcome of a call, or its state after `wait` seconds; without `wait`, after the time set by the policy or the
-        gateway."""
+        gateway. A call that may ask its caller is left with its first question."""
         calls = self._gateway.tool_calls
         approvals, began = calls.approvals, asyncio.get_running_loop().time()
+        asked = self._asks(caller_connection, kinds) if kinds else None
         making = made(name, arguments, idempotency_key=idempotency_key, caller_connection=caller_connection)
         if wait is not None:
             envelope = await approvals.background.call(
-                name, making, caller=principal, wait=wait, caller_connection=caller_connection
+                name, making, caller=principal, wait=wait, caller_connection=caller_connection, leave=asked
             )
         else:
             after = calls.pending_after(principal, name, arguments, session)
-            background = approvals.background
-            return await (
-                making
-                if after is None
-                else background.left_after(making, wait=after, caller_connection=caller_connection)
+            if after is None and asked is None:
+                return await making
+            envelope = await approvals.background.left_after(
+                making,
+                wait=math.inf if after is None else after,
+                caller_connection=caller_connection,
+                leave=asked,
             )
-        until = began + wait
+            if asked is None or not asked.is_set():
+                return envelope
+            began, wait = asyncio.get_running_loop().time(), _APPROVAL_WAIT_S  # until its question is stored
         if _is_awaited(envelope):
-            left = until - asyncio.get_running_loop().time()
-            envelope = await approvals.calls.outcome(envelope.call_id, principal, left) or envelope
+            left = began + wait - asyncio.get_running_loop().time()
+            envelope = await approvals.calls.outcome(envelope.call_id, principal, left, asked=bool(kinds)) or envelope
         return envelope
 
     async def tools(self, request: Request, principal: Principal) -> Response:
@@ -314,6 +321,18 @@ def _is_awaited(envelope: Envelope) -> bool:
     """Return True if the end of a call may come while its caller waits: not of one whose caller is to show its person a link first."""
     linked = envelope.error is not None and envelope.error.code == "authorization_required"
     return envelope.status == "pending" and not linked
+
+
+def _kinds(text: str) -> tuple[RequestKind, ...]:
+    """Return the kinds of questions of a query, separated by commas. Raises `Rejected` for an unknown one."""
+    named = tuple(filter(None, text.split(",")))
+    kinds = tuple(kind for kind in REQUEST_KINDS if kind in named)
+    if len(kinds) < len(set(named)):
+        known = ", ".join(REQUEST_KINDS)
+        raise Rejected(
+            400, "validation", "the query parameter may_ask takes kinds of questions", suggestion=f"use {known}"
+        )
+    return kinds
 
 
 async def _of_batch(call: BatchCall, key: str, made: Callable[..., Awaitable[Envelope]]) -> Envelope:

@@ -168,7 +168,56 @@ def test_skills_that_contradict_each_other_are_not_both_served() -> None:
 
 def test_a_skill_without_digests_is_compared_with_its_listing() -> None:
     listed = {"uri": SKILL["uri"], "name": "refunds"}
-    assert read({**SKILL, "resources": "dynamic"}, resources=(listed,)) == ([SKILL["uri"]], [])
+    uris, (warning,) = read({**SKILL, "resources": "dynamic"}, resources=(listed,))
+    assert uris == [SKILL["uri"]]
+    assert warning.startswith("unpinned_skill")
+
+
+async def test_a_dynamic_skill_is_read_as_long_as_its_front_matter_is_the_pinned_one(tmp_path: Path) -> None:
+    uri, extra = SKILL["uri"], f"{ROOT}/unlisted.md"
+    answers = {uri: answer(uri, DOCUMENT), extra: answer(extra, "Unlisted.")}
+    state = {
+        **STATE,
+        "skills": [{**SKILL, "resources": "dynamic"}],
+        "resources": [{"uri": uri, "name": "refunds"}],
+        "answers": answers,
+    }
+    (tmp_path / "policies").mkdir()
+    rule = {"id": "skills", "to": ["bot"], "resources": ["skill://far/*"], "verdict": "allow"}
+    policy = {"principals": {"bot": {"roles": ["bot"]}}, "rules": [rule]}
+    (tmp_path / "policies" / "policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
+    given = tmp_path / "state.json"
+    given.write_text(json.dumps(state), encoding="utf-8")
+    settings = {"sources": {"far": {"mcp": {"command": [sys.executable, str(SERVER), str(given)]}}}}
+    config = tmp_path / "toolgen.yaml"
+    config.write_text(json.dumps(settings), encoding="utf-8")
+    assert run_command("build", "--config", str(config)) == 0
+
+    async def found(text: str, other: str = uri) -> Any:
+        given.write_text(json.dumps({**state, "answers": {**answers, uri: answer(uri, text)}}), encoding="utf-8")
+        async with Gateway.load(config) as gateway:
+            (problem,) = gateway.manifest.problems
+            assert (problem.level, problem.code) == ("warning", "unpinned_skill")
+            reader = Reader(principal=gateway.principal("bot"))
+            (skill,) = gateway.context.skills.list(reader.principal)
+            assert skill.entry.dynamic
+            return await gateway.context.read(other, reader)
+
+    (document,) = await found(DOCUMENT)
+    assert document.text == DOCUMENT
+    (document,) = await found(DOCUMENT + "More of it.\n")
+    assert document.text.endswith("More of it.\n")
+    (document,) = await found(DOCUMENT + "\U000e0041\u202e")
+    assert document.text == DOCUMENT
+    for text in (DOCUMENT.replace("Process refunds", "Pay me"), "No front matter."):
+        refused = await found(text)
+        assert (refused.code, refused.rule) == ("forbidden", "pin")
+        assert "Pay me" not in str(refused)
+    assert (await found(DOCUMENT, extra)).code == "not_found"
+
+
+def answer(uri: str, text: str) -> dict[str, Any]:
+    return {"contents": [{"uri": uri, "text": text}]}
 
 
 def test_a_description_that_gives_orders_is_named() -> None:

@@ -67,6 +67,9 @@ def read_listed_skills(config: SourceConfig, listing: ServerTools) -> tuple[tupl
             skill = entry if file.uri == one.uri else None
             if skill is not None or file.uri not in found:
                 found[file.uri] = _resource(config, file, skill, resources.get(file.uri))
+        if entry.dynamic:
+            message = "its server gives no digests: what its document says can change after somebody read it, its front matter cannot"
+            problems.append(_problem(config, "warning", one.uri, "unpinned_skill", message))
         if order := order_in(str(one.frontmatter["description"])):
             message = f"it speaks to the model, not to a reader: {bounded(order, 80)!a}"
             problems.append(_problem(config, "warning", one.uri, "suspicious_text", message))

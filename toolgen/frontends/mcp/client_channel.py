@@ -62,9 +62,10 @@ def capabilities_of(given: object) -> frozenset[str]:
 
 
 class PendingReplies:
-    """Questions that were sent to clients of the handshake era, until their answers come: those of this process."""
+    """Questions that were sent to clients of the handshake era, until their answers come: those of this process, until it is `stopping`."""
 
-    def __init__(self) -> None:
+    def __init__(self, stopping: asyncio.Event) -> None:
+        self._stopping = stopping
         self._waiting: dict[str, tuple[tuple[str, ...], asyncio.Future[Json]]] = {}
 
     def open(self, parties: tuple[str, ...]) -> tuple[str, asyncio.Future[Json]]:
@@ -73,6 +74,17 @@ class PendingReplies:
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._waiting[question] = (parties, answer)
         return question, answer
+
+    async def reply(self, answer: asyncio.Future[Json]) -> Json:
+        """Return an answer once it comes. Raises `Unasked` if the process stops before that."""
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((answer, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+        if not answer.done():
+            raise Unasked
+        return answer.result()
 
     def close(self, question: str) -> None:
         """Waits for an answer no more."""
@@ -149,7 +161,7 @@ class StatefulChannel(_McpChannel, kw_only=True):
         try:
             self.send(encode({"jsonrpc": "2.0", "id": question, "method": method, "params": params}))
             async with asyncio.timeout(MAX_QUESTION_S):
-                return await answer
+                return await self.mailbox.reply(answer)
         except (TimeoutError, asyncio.QueueFull):
             raise Unasked from None
         finally:

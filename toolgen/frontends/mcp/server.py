@@ -87,7 +87,7 @@ class Mcp:
     def __init__(self, gateway: Facade, listings: Listings, clock: Clock = _CLOCK) -> None:
         self._gateway = gateway
         self._listings = listings
-        self._mailbox = PendingReplies()
+        self._mailbox = PendingReplies(gateway.tool_calls.approvals.calls.stopping)
         self._clock = clock
         self._spans = gateway.operations.spans
         states = States(lambda: gateway.tool_calls.seal, clock)

@@ -36,7 +36,7 @@ class CallerQuestions:
         """Return the answer. Raises `Unasked` if there is none within ten minutes, the question is too large, too many
         wait already, or the process stops."""
         question = {"method": method, "params": dict(params)}
-        if len(encode(question)) > _MAX_SIZE or not self._calls.asks:
+        if len(encode(question)) > _MAX_SIZE or self._calls.stopping.is_set():
             raise Unasked
 
         def asking(known: Invocation) -> Invocation | None:
@@ -64,7 +64,7 @@ class CallerQuestions:
             if key in known.replies:
                 answer: Json = known.replies[key]
                 return answer
-            if not self._calls.asks:
+            if self._calls.stopping.is_set():
                 raise Unasked
             await news.wait()
 

@@ -74,8 +74,8 @@ class WaitingCalls:
         self._unconfirmed: dict[str, Invocation] = {}
         """Waiting calls whose storage the store did not confirm."""
         self._looked_up: dict[str, str] = {}
-        self.asks = True
-        """False once this process stops: then calls that it runs have no open questions to their callers any more."""
+        self.stopping = asyncio.Event()
+        """Event that is set once this process stops: then calls that it runs have no open questions to their callers any more."""
 
     async def own(self, call_id: str, caller: Principal) -> Invocation | None:
         """Return a caller's own stored call; None for a call of another caller, or an unknown one. A call that the store has lost is
@@ -233,7 +233,7 @@ class WaitingCalls:
 
     def stop_asking(self) -> None:
         """End the open questions of the calls that this process runs, because it stops."""
-        self.asks = False
+        self.stopping.set()
         self.news.announce()
 
     async def is_left(self, call_id: str) -> bool:

@@ -26,6 +26,7 @@ from toolgen.gateway.sign_in.assembled import sign_in_store
 from toolgen.gateway.sign_in.records import KINDS
 from toolgen.state.accounts import Account, AccountStore
 from toolgen.state.key_encryption import FileKeys
+from toolgen.state.wrapped_keys import WrappedKeys
 
 __all__ = ["command", "rotate"]
 
@@ -188,8 +189,13 @@ async def _rotate(settings: Settings) -> int:
         count = 0
         while more := await store.rotate():
             count += more
+        wrapped = sign_ins.keys if isinstance(sign_ins.keys, WrappedKeys) and settings.sign_in is not None else None
+        if wrapped is not None:
+            await wrapped.add()
         while await sign_ins.rotate(KINDS):
             pass
+        if wrapped is not None:
+            await wrapped.drop_older()
         if own and isinstance(keys, FileKeys):
             keys.drop_older()
         return count

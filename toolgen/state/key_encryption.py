@@ -86,6 +86,10 @@ class GivenKeys:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(***)"
 
+    def knows(self, key_id: str) -> bool:
+        """Return True if a key with this id is among them."""
+        return key_id in self._keys()
+
     async def current(self) -> str:
         return next(iter(self._keys()))
 

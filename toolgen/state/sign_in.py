@@ -78,6 +78,11 @@ class SignInStore:
         self._rows = rows
         self._keys = keys
 
+    @property
+    def keys(self) -> KeyEncryption:
+        """Return the key-encryption keys."""
+        return self._keys
+
     async def get(self, kind: type[T], key: str) -> Kept[T] | None:
         """Return a record. Raises `StateError` for one that was changed or swapped."""
         return await self._opened(kind, await self._rows.get(kind.__name__, _id(kind, key)))

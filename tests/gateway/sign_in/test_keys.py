@@ -6,10 +6,13 @@ import asyncio
 from pathlib import Path
 
 import jwt
+import pytest
 from click.testing import CliRunner
 
+from tests.connectors.test_key_services import Transit
 from tests.databases import postgres_database
-from tests.gateway.sign_in.places import Place, place
+from tests.gateway.sign_in.places import Place, place, policy_of
+from tests.services.authorization import serving
 from tests.services.identity_provider import IdentityProvider
 from toolgen.cli.main import cli
 from toolgen.core.clock import FixedClock, SystemClock
@@ -91,3 +94,26 @@ async def test_sign_ins_are_in_the_database_of_accounts(tmp_path: Path, provider
             assert (await here.tools(again.json()["access_token"])).status_code == 200
             assert "staff:" in await command(here, "sign-ins", "list")
             assert not list(here.gateway.settings.state_dir.glob("sign-in*"))
+
+
+async def test_a_key_service_wraps_the_keys_of_sign_ins(
+    tmp_path: Path, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault = Transit()
+    with serving(vault) as service:
+        monkeypatch.setenv("VAULT_ADDR", service.origin)
+        monkeypatch.setenv("VAULT_TOKEN", "canary-token")
+        hosts = [one.removeprefix("http://") for one in (service.origin, provider.issuer)]
+        policy = policy_of(provider, egress={"allow": hosts})
+        async with place(tmp_path, provider, policy=policy, accounts={"kms": "vault:transit/accounts"}) as here:
+            client = await here.client()
+            tokens = await here.tokens(client)
+            assert not (here.gateway.settings.audit_dir / "accounts.key").exists()
+            asked = len(service.asked)
+            for _ in range(20):
+                await here.browser.get(here.asked(client))
+            assert len(service.asked) == asked
+            await command(here, "keys", "rotate")
+            again = await here.refresh(client, tokens["refresh_token"])
+            assert again.status_code == 200, again.text
+            assert key_id(again.json()["access_token"]) == key_id(tokens["access_token"])

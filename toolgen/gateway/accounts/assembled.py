@@ -21,7 +21,7 @@ from toolgen.gateway.state.shared_state import account_rows
 from toolgen.state.accounts import AccountStore
 from toolgen.state.key_encryption import FileKeys, GivenKeys, KeyEncryption
 
-__all__ = ["account_keys", "account_store", "make_accounts", "public_address"]
+__all__ = ["account_keys", "account_store", "make_accounts", "public_address", "service_keys"]
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -57,11 +57,15 @@ def make_accounts(
 
 def account_store(settings: Settings, clock: Clock, permit: Permit | None = None) -> AccountStore:
     """Return the store of the accounts of a project. `permit` is asked about the address of a key service."""
-    keys = account_keys(settings)
-    if settings.accounts.kms:
-        service = key_service(settings.accounts.kms, os.environ, permit=permit, clock=clock)
-        return AccountStore(account_rows(settings, clock), ServiceKeys(service, keys, clock))
-    return AccountStore(account_rows(settings, clock), keys)
+    return AccountStore(account_rows(settings, clock), service_keys(settings, clock, permit) or account_keys(settings))
+
+
+def service_keys(settings: Settings, clock: Clock, permit: Permit | None = None) -> KeyEncryption | None:
+    """Return the key-encryption keys of the service that the project names, if it names one."""
+    if not settings.accounts.kms:
+        return None
+    service = key_service(settings.accounts.kms, os.environ, permit=permit, clock=clock)
+    return ServiceKeys(service, account_keys(settings), clock)
 
 
 def account_keys(settings: Settings) -> KeyEncryption:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from toolgen.config.settings import Settings
 from toolgen.connectors.executor import Permit
 from toolgen.core.clock import Clock
-from toolgen.gateway.accounts.assembled import account_keys
+from toolgen.gateway.accounts.assembled import account_keys, service_keys
 from toolgen.gateway.identity.issued_tokens import IssuedToken
 from toolgen.gateway.identity.jwt import RefusedTokenError, SignedToken, TokenRejected
 from toolgen.gateway.sign_in.access_tokens import AccessTokens
@@ -26,6 +26,7 @@ from toolgen.gateway.sign_in.token_endpoint import TokenEndpoint, TokenEndpointD
 from toolgen.gateway.state.shared_state import sign_in_rows
 from toolgen.model.call import Principal
 from toolgen.state.sign_in import SignInStore
+from toolgen.state.wrapped_keys import WrappedKeys
 
 __all__ = ["make_sign_in", "sign_in_store"]
 
@@ -50,7 +51,7 @@ def make_sign_in(
     settings = project.sign_in
     if settings is None:
         return None
-    issuer, store, log = project.url, sign_in_store(project, clock), SignInLog(record, clock)
+    issuer, store, log = project.url, sign_in_store(project, clock, permit), SignInLog(record, clock)
     documents = ClientDocuments(settings.clients, permit, clock)
     clients = Clients(settings.clients, store, documents, clock)
     resources = Resources(issuer, project.mcp_servers, settings.resources)
@@ -90,6 +91,9 @@ def make_sign_in(
     )
 
 
-def sign_in_store(project: Settings, clock: Clock) -> SignInStore:
-    """Return the store of the sign-ins of a project. Its key-encryption keys are those of accounts."""
-    return SignInStore(sign_in_rows(project, clock), account_keys(project))
+def sign_in_store(project: Settings, clock: Clock, permit: Permit | None = None) -> SignInStore:
+    """Return the store of the sign-ins of a project. Its key-encryption keys are those of accounts; with a key service, they are stored
+    beside the records, and the service wraps them. `permit` is asked about the address of the service."""
+    rows, keys = sign_in_rows(project, clock), account_keys(project)
+    service = service_keys(project, clock, permit)
+    return SignInStore(rows, keys if service is None else WrappedKeys(rows, service, keys, clock))

@@ -9,9 +9,10 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
+import jwt
 import pytest
 
 from tests.frontends.console.people import form_token
@@ -359,6 +360,53 @@ async def test_no_token_and_no_code_is_answered_but_in_the_query(
         answer = await here.browser.get(here.asked(await here.client(), **changes))
         assert answer.status_code == 400
         assert "location" not in answer.headers
+
+
+# Demands for fresh authentication (RFC 9470)
+
+
+@pytest.mark.parametrize(
+    ("demand", "age_s", "status"),
+    [
+        ({}, None, 200),
+        ({}, 9000, 200),
+        ({"max_age": "600"}, 10, 200),
+        ({"max_age": "600"}, 9000, 403),
+        ({"max_age": "600"}, None, 403),
+        ({"max_age": "600"}, -9000, 403),
+        ({"max_age": "0"}, 1, 200),
+        ({"max_age": "0"}, 9000, 403),
+        ({"prompt": "consent login"}, 9000, 403),
+        ({"max_age": "9000", "prompt": "login"}, 8000, 403),
+        ({"max_age": "-1"}, 1, 400),
+        ({"max_age": "1e3"}, 1, 400),
+        ({"max_age": ""}, 1, 400),
+    ],
+)
+async def test_an_old_session_at_the_provider_does_not_pass_for_a_fresh_sign_in(
+    tmp_path: Path, provider: IdentityProvider, demand: dict[str, str | None], age_s: float | None, status: int
+) -> None:
+    now = int(SystemClock().now())
+    provider.claims = {} if age_s is None else {"auth_time": now - int(age_s)}
+    async with place(tmp_path, provider) as here:
+        client = await here.client()
+        sent = await here.browser.get(here.asked(client, **demand))
+        if status == 400:
+            assert sent.status_code == status
+            return
+        query = dict(parse_qsl(urlsplit(sent.headers["location"]).query))
+        fresh = "login" in str(demand.get("prompt"))
+        assert query.get("max_age") == ("0" if fresh else demand.get("max_age"))
+        assert query.get("prompt") == ("login" if query.get("max_age") == "0" else None)
+        page = await here.browser.get(provider.authorize(sent.headers["location"]))
+        assert page.status_code == status
+        if status == 403:
+            assert "location" not in page.headers
+            return
+        answer = dict(parse_qsl(urlsplit((await here.answer(page)).headers["location"]).query))
+        token = (await here.redeem(client, answer["code"])).json()["access_token"]
+        said = jwt.decode(token, options={"verify_signature": False}).get("auth_time")
+        assert said == (None if age_s is None else now - int(age_s))
 
 
 # Sessions of MCP

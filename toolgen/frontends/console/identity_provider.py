@@ -37,8 +37,11 @@ class Provider:
         self._says_issuer = False
         self.name = urlsplit(settings.issuer).hostname or settings.issuer
 
-    async def begin(self, attempt: SignInAttempt) -> str:
-        """Return the address to which the browser is sent. Raises `ProviderError`."""
+    async def begin(self, attempt: SignInAttempt, *, max_age: int = -1) -> str:
+        """Return the address to which the browser is sent. Raises `ProviderError`.
+
+        With `max_age`, the person has to authenticate anew unless they did within that many seconds.
+        """
         where = (await self._endpoints())["authorization_endpoint"]
         challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode("ascii")).digest()).rstrip(b"=")
         query = {
@@ -50,6 +53,8 @@ class Provider:
             "nonce": attempt.nonce,
             "code_challenge": challenge.decode("ascii"),
             "code_challenge_method": "S256",
+            **({"max_age": str(max_age)} if max_age >= 0 else {}),
+            **({"prompt": "login"} if max_age == 0 else {}),
         }
         return f"{where}{'&' if '?' in where else '?'}{urlencode(query)}"
 

@@ -53,7 +53,7 @@ class ConsentPages:
             return _message(400, "This client cannot sign you in", error.text)
         token, attempt = await self._server.authorization.begin(asked)
         try:
-            location = await self._provider.begin(self._own_attempt(attempt))
+            location = await self._provider.begin(self._own_attempt(attempt), max_age=attempt.max_age)
         except ProviderError as error:
             return _message(502, "You cannot sign in now", f"{self._provider.name} cannot be asked: {error}")
         return Response(
@@ -83,13 +83,17 @@ class ConsentPages:
         if isinstance(principal, TokenRejected):
             why = f"the policy of the gateway does not accept who {self._provider.name} says you are"
             return await self._refused(request, why, attempt)
+        claims = read_token(token).claims
+        if not self._server.authorization.is_fresh(attempt, claims):
+            why = f"{self._provider.name} did not ask you to sign in anew, as the client demands"
+            return await self._refused(request, why, attempt)
         try:
             client = await self._server.authorization.client_of(attempt)
         except OAuthError as error:
             return await self._refused(request, error.text, attempt)
         person = SignedInPerson(
             principal=principal.id,
-            claims=read_token(token).claims,
+            claims=claims,
             id_token=token if self._gateway.callers.exchange_tokens else "",
         )
         cookie, question = await self._server.authorization.question(attempt, person, request.client)

@@ -66,7 +66,7 @@ class AccessTokens:
             "scope": SCOPE,
             "iat": now,
             "exp": now + lasts,
-            "auth_time": int(grant.at),
+            **({"auth_time": int(at)} if (at := _authenticated(grant)) is not None else {}),
             "jti": secrets.token_urlsafe(16),
             "sid": grant.id,
         }
@@ -148,3 +148,10 @@ class AccessTokens:
         same = (grant.client, grant.resource, grant.claims.get("sub"), grant.claims.get("iss"))
         said = tuple(claims.get(name) for name in ("client_id", "aud", "sub", "idp"))
         return grant if same == said else None
+
+
+def _authenticated(grant: SignInGrant) -> float | None:
+    """Return the time at which the person authenticated, as the identity provider says; None if it does not. The time of the sign-in here
+    may be hours later, in a session that the provider still had."""
+    at = grant.claims.get("auth_time")
+    return at if isinstance(at, int | float) and not isinstance(at, bool) and 0 < at <= grant.at + LEEWAY_S else None

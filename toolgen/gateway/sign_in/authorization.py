@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.core.clock import Clock
+from toolgen.gateway.identity.jwt import LEEWAY_S
 from toolgen.gateway.sign_in.clients import Clients
 from toolgen.gateway.sign_in.errors import OAuthError
 from toolgen.gateway.sign_in.records import (
@@ -37,18 +38,20 @@ _CONSENT_S = 90 * 86_400.0
 _MAX_ATTEMPTS = 5000
 _MAX_CONSENTS = 200
 _MAX_STATE_LENGTH = 2048
+_MAX_AGE = re.compile(r"[0-9]{1,8}\Z")
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}\Z")  # base64url of a SHA-256
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class ClientRequest(Struct, frozen=True, kw_only=True):
-    """Valid authorization request."""
+    """Valid authorization request. `max_age` is the time in seconds since which the person must have authenticated, -1 for any."""
 
     client: HostedClient
     redirect: str
     state: str
     challenge: str
     resource: str
+    max_age: int = -1
 
     def __repr__(self) -> str:
         return f"ClientRequest({self.client.id})"
@@ -106,7 +109,12 @@ class Authorization:
             raise OAuthError("invalid_request", f"state: takes up to {_MAX_STATE_LENGTH} characters")
         resource = self.resources.chosen([value for name, value in pairs if name == "resource"])
         return ClientRequest(
-            client=client, redirect=redirect, state=state, challenge=query["code_challenge"], resource=resource
+            client=client,
+            redirect=redirect,
+            state=state,
+            challenge=query["code_challenge"],
+            resource=resource,
+            max_age=_max_age(query),
         )
 
     async def begin(self, request: ClientRequest) -> tuple[str, AuthorizationAttempt]:
@@ -118,6 +126,7 @@ class Authorization:
             state=request.state,
             challenge=request.challenge,
             resource=request.resource,
+            max_age=request.max_age,
             idp_state=secrets.token_urlsafe(24),
             nonce=secrets.token_urlsafe(24),
             verifier=secrets.token_urlsafe(48),
@@ -132,6 +141,18 @@ class Authorization:
         if attempt is None or not hmac.compare_digest(attempt.idp_state.encode(), state.encode("utf-8", "replace")):
             return None
         return attempt
+
+    def is_fresh(self, attempt: AuthorizationAttempt, claims: Mapping[str, Any]) -> bool:
+        """Return True if the person authenticated as lately as the client demanded (OpenID Connect Core 1.0, section 2, `auth_time`).
+
+        An id token that does not say when counts as old.
+        """
+        at = claims.get("auth_time")
+        if attempt.max_age < 0:
+            return True
+        if isinstance(at, bool) or not isinstance(at, int | float):
+            return False
+        return -LEEWAY_S <= self._clock.now() - at <= attempt.max_age + LEEWAY_S
 
     async def question(
         self, attempt: AuthorizationAttempt, person: SignedInPerson, address: str
@@ -266,3 +287,15 @@ def _consent_key(question: ConsentQuestion) -> str:
 def consent_key(person: str, client: str, redirect: str, resource: str) -> str:
     """Return the key of a remembered consent in the store."""
     return "\0".join((person, client, redirect, resource, SCOPE))
+
+
+def _max_age(query: Mapping[str, str]) -> int:
+    """Return `max_age` of a request, 0 for `prompt=login`, and -1 for neither (RFC 9470 section 4). Raises `OAuthError`."""
+    if "login" in query.get("prompt", "").split():
+        return 0
+    written = query.get("max_age")
+    if written is None:
+        return -1
+    if not _MAX_AGE.match(written):
+        raise OAuthError("invalid_request", "max_age: takes a number of seconds")
+    return int(written)

@@ -52,7 +52,8 @@ class HostedClient(StoredRecord, frozen=True, kw_only=True):
 class AuthorizationAttempt(StoredRecord, frozen=True, kw_only=True):
     """Valid authorization request of a client, while the person is at the identity provider.
 
-    `idp_state`, `nonce` and `verifier` are of the gateway's own request there.
+    `idp_state`, `nonce` and `verifier` are of the gateway's own request there. `max_age` is the time in seconds since which the person must
+    have authenticated, -1 for any.
     """
 
     client: str
@@ -63,6 +64,7 @@ class AuthorizationAttempt(StoredRecord, frozen=True, kw_only=True):
     idp_state: str
     nonce: str
     verifier: str
+    max_age: int = -1
 
 
 class ConsentQuestion(StoredRecord, frozen=True, kw_only=True):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 import jwt
 import pytest
 
 from tests.gateway.clients import JSON, bearer
-from tests.gateway.sign_in.places import LIST, REDIRECT, place
+from tests.gateway.sign_in.places import LIST, REDIRECT, place, policy_of
 from tests.services.identity_provider import IdentityProvider
+from toolgen.core.clock import FixedClock, SystemClock
 
 
 async def test_a_person_signs_in_agrees_and_calls_tools(tmp_path: Path, provider: IdentityProvider) -> None:
@@ -62,6 +64,30 @@ async def test_groups_give_roles_and_the_client_is_an_attribute(tmp_path: Path, 
         assert (found.id, sorted(found.roles)) == ("staff:ann", ["ops", "staff"])
         assert found.attributes["client"] == client["client_id"]
         assert here.gateway.callers.current(found) == found
+
+
+@pytest.mark.parametrize("said", [True, False])
+async def test_a_rule_is_for_people_who_authenticated_lately(
+    tmp_path: Path, provider: IdentityProvider, said: bool
+) -> None:
+    """By the time of the identity provider, which a refresh does not move. Without it the rule is about nobody."""
+    clock = FixedClock(SystemClock().now())
+    provider.claims = {"auth_time": int(clock.now()) - 60} if said else {}
+    policy = policy_of(provider)
+    policy["issuers"]["staff"]["attributes"]["authenticated"] = "auth_time"
+    policy["rules"][-1]["when"] = "int(now) - principal.attributes.authenticated < 900"
+    async with place(tmp_path, provider, clock, policy=policy) as here:
+        tokens = await here.tokens(await here.client())
+        for later, permitted in ((0, said), (900, False)):
+            clock.advance(later)
+            tokens = (await here.refresh({"client_id": _client_of(tokens)}, tokens["refresh_token"])).json()
+            principal = await here.gateway.callers.authenticate(tokens["access_token"])
+            call = here.gateway.call("shop__query", {"sql": "SELECT name FROM customers"}, principal=principal)
+            assert ((await call).status == "ok") is permitted
+
+
+def _client_of(tokens: dict[str, Any]) -> str:
+    return str(jwt.decode(tokens["access_token"], options={"verify_signature": False})["client_id"])
 
 
 async def test_nothing_is_served_where_it_is_off(tmp_path: Path, provider: IdentityProvider) -> None:

@@ -230,3 +230,5 @@ def test_console_and_gateway_are_at_one_path_of_a_host(tmp_path: Path) -> None:
         load(file)
     changed(file, console={"url": "https://tools.example.com/toolgen"})
     assert load(file).console.url == "https://tools.example.com/toolgen"
+    changed(file, gateway={"url": "https://tools.example.com"})  # mounted by a program in Python
+    assert load(file).console.url == "https://tools.example.com/toolgen"

@@ -121,12 +121,12 @@ def check_apps_host(console: ConsoleSettings, document: YamlDocument, *taken: st
 
 
 def check_mount_path(console: ConsoleSettings, document: YamlDocument, url: str) -> None:
-    """Refuse a console at another path than `url`, the gateway's address for agents, has on the same host: links and cookies have one path.
+    """Refuse a console at another path of the host than the one in `url`, the gateway's address for agents: links and cookies have one path.
 
     Raises `ConfigError`.
     """
     own, gateway = urlsplit(console.url), urlsplit(url)
-    if console.url and url and own.netloc == gateway.netloc and own.path != gateway.path:
+    if console.url and gateway.path and own.netloc == gateway.netloc and own.path != gateway.path:
         raise ConfigError(
             "url: has another path than gateway.url on the same host",
             where=document.where("console", "url"),

@@ -121,7 +121,7 @@ def check_apps_host(console: ConsoleSettings, document: YamlDocument, *taken: st
 
 
 def check_mount_path(console: ConsoleSettings, document: YamlDocument, url: str) -> None:
-    """Refuse a console at another path of the host than the one in `url`, the gateway's address for agents: links and cookies have one path.
+    """Refuse a console at another path of the host than the one in `url`, the gateway's address for agents: links have one path.
 
     Raises `ConfigError`.
     """

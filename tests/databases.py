@@ -94,6 +94,18 @@ def duckdb_file(path: Path, script: str) -> str:
     return f"duckdb:///{path}"
 
 
+def clickhouse_folder(path: Path, *statements: str) -> str:
+    """Return the location of a fresh folder in which `statements` have run; skips where chdb is not installed."""
+    chdb = pytest.importorskip("chdb")
+    connection = chdb.connect(str(path))
+    try:
+        for line in statements:
+            connection.query(line)
+    finally:
+        connection.close()
+    return f"chdb:///{path}"
+
+
 def statement(sql: str, *parameters: Json, **changes: object) -> Statement:
     """A statement as if a guard had let it through: for what a session must stop by itself, too."""
     given: dict[str, object] = {

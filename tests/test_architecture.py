@@ -55,7 +55,7 @@ SYSTEMS = {
         "requests",
         "websockets",
     ),
-    *("aiomysql", "asyncmy", "redis", "duckdb", "psycopg", "psycopg2", "pymysql", "sqlite3", "sqlalchemy"),
+    *("aiomysql", "asyncmy", "chdb", "redis", "duckdb", "psycopg", "psycopg2", "pymysql", "sqlite3", "sqlalchemy"),
     *(
         "http.client",
         "multiprocessing",

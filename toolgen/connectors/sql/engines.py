@@ -41,6 +41,7 @@ _ENGINES: Final[dict[DialectName, SqlEngine]] = {
         SqlEngine(name="postgres", schemes=("postgresql",), port=5432, extra="postgres"),
         SqlEngine(name="mysql", schemes=("mysql", "mariadb"), port=3306, extra="mysql"),
         SqlEngine(name="duckdb", schemes=("duckdb",), extra="duckdb", signature=b"DUCK", signature_at=8),
+        SqlEngine(name="clickhouse", schemes=("chdb",), extra="clickhouse"),
     )
 }
 ENGINES: Final[Mapping[DialectName, SqlEngine]] = MappingProxyType(_ENGINES)

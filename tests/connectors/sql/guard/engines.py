@@ -7,15 +7,20 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
 from tests.databases import MYSQL, POSTGRES, mysql, postgres
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.engines import location_of
+from toolgen.connectors.sql.guard.guard import DIALECTS
 from toolgen.model.database_url import ServerLocation
 
-__all__ = ["connected"]
+__all__ = ["TRANSACTIONAL", "connected"]
+
+TRANSACTIONAL: Final = tuple(sorted(name for name in DIALECTS if RECORDS[name].changes))
+"""Engines with transactions, for which the collections of statements are written. ClickHouse has its own in test_clickhouse.py."""
 
 
 @contextmanager

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.sql.guard.analysts import VARIES, answers, bare, database, location, open_scope, statements
+from tests.connectors.sql.guard.engines import TRANSACTIONAL
 from tests.exhaustive import part
-from toolgen.connectors.sql.guard.guard import DIALECTS, guard
+from toolgen.connectors.sql.guard.guard import guard
 from toolgen.model.call import Statement
 from toolgen.model.result import Success
 
@@ -55,7 +56,7 @@ def _same_columns(found: list[dict[str, str]], wanted: list[dict[str, str]]) -> 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("rows", [None, "1 = 1"])
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@pytest.mark.parametrize("dialect", TRANSACTIONAL)
 def test_what_an_analyst_asks_is_answered_as_by_the_bare_engine(dialect: str, rows: str | None, tmp_path: Path) -> None:
     faults = []
     with location(dialect, tmp_path) as place:

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from tests.connectors.sql.guard.analysts import database, location, open_scope
 from tests.connectors.sql.guard.combined import HIDDEN_COLUMNS, ROW_FILTERS, Combined, combined
+from tests.connectors.sql.guard.engines import TRANSACTIONAL
 from tests.connectors.sql.guard.honest import Engine, Rows, open_engine
 from tests.exhaustive import size
-from toolgen.connectors.sql.guard.guard import DIALECTS, guard
+from toolgen.connectors.sql.guard.guard import guard
 from toolgen.model.call import Statement
 from toolgen.model.sql_scope import SqlScope, TableScope
 
@@ -140,7 +141,7 @@ class _Judge:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@pytest.mark.parametrize("dialect", TRANSACTIONAL)
 def test_a_random_statement_is_answered_like_the_engine(dialect: str, tmp_path: Path) -> None:
     count = size("TOOLGEN_COMBINED", 100, 15_000)
     with open_engine(dialect, tmp_path) as engine, open_reduced(dialect, tmp_path / "reduced") as reduced:

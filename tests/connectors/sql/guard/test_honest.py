@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.connectors.sql.guard.analysts import open_scope
+from tests.connectors.sql.guard.engines import TRANSACTIONAL
 from tests.connectors.sql.guard.honest import Engine, faults_of, honest_statements, open_engine, same_rows
 from tests.exhaustive import part
-from toolgen.connectors.sql.guard.guard import DIALECTS, guard
+from toolgen.connectors.sql.guard.guard import guard
 from toolgen.connectors.sql.guard.identifiers import full_name
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Table
@@ -22,7 +23,7 @@ _EVERY = 8  # statement is tried in the default run, where all of them would tak
 _WITHOUT_FILTER = ("TABLESAMPLE", "SELECT rowid, id FROM", "SELECT rowid, client FROM", "SELECT ctid")
 
 
-@pytest.fixture(scope="module", params=sorted(DIALECTS))
+@pytest.fixture(scope="module", params=TRANSACTIONAL)
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with open_engine(request.param, tmp_path_factory.mktemp(request.param)) as opened:
         yield opened
@@ -35,7 +36,7 @@ def everything(engine: Engine) -> SqlScope:
 
 
 def test_no_statement_is_listed_twice() -> None:
-    for dialect in DIALECTS:
+    for dialect in TRANSACTIONAL:
         written = [honest.sql for honest in honest_statements(dialect)]
         assert len(written) == len(set(written)) > _AT_LEAST
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.connectors.sql.guard.engines import TRANSACTIONAL
 from tests.connectors.sql.guard.largest import TIMEOUT_S, Asked, Taken, engine, largest
 from tests.exhaustive import size
 from toolgen.connectors.sql.dialects import RECORDS
@@ -17,7 +18,7 @@ _MEMORY = 256 * 2**20
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("dialect", sorted(RECORDS))
+@pytest.mark.parametrize("dialect", TRANSACTIONAL)
 def test_the_largest_statements_leave_the_server_idle_and_small(dialect: str, tmp_path: Path) -> None:
     count = size("TOOLGEN_LARGEST", 300 if RECORDS[dialect].uninterruptible else 100, 10_000)
     asked = {seed: found for seed in range(count) if (found := largest(dialect, seed)) is not None}

@@ -254,6 +254,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     negative_limits: bool = False  # a negative LIMIT means no limit
     computed_limits: bool = True  # LIMIT takes an expression
     cross_checked: bool = False  # a second parser may check the statement
+    changes: bool = True  # the engine has transactions, in which rows are changed
     # reading and execution: functions with their own imports, as drivers are extras. `location` is one of the dialect's own.
     read: Callable[[Any, str], ReadSchema]  # reads the schema of a location with a password
     prepare: Callable[

@@ -38,7 +38,9 @@ _STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("ATTACH", "DETACH", "INSTALL", "LOAD", "IMPORT"), _CLOSED),
         **dict.fromkeys(("CALL", "DO", "PERFORM"), "write SELECT … FROM, with a function that is in the list of the engine"),
         **dict.fromkeys(("ALTER", "DROP", "VACUUM", "REINDEX", "CHECKPOINT", "GRANT", "REVOKE", "COMMENT"), _READS),
-        **dict.fromkeys(("KILL", "FLUSH", "LOCK", "UNLOCK", "HANDLER"), _READS),
+        **dict.fromkeys(("KILL", "FLUSH", "LOCK", "UNLOCK", "HANDLER", "SYSTEM", "BACKUP", "RESTORE", "OPTIMIZE"), _READS),
+        **dict.fromkeys(("FROM", "TABLE"), "write SELECT … FROM"),
+        "EXISTS": _LIST,
     }
 )  # fmt: skip
 _CATALOGS: Final = frozenset(
@@ -90,6 +92,26 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Array": "write the values as rows: SELECT 1 UNION ALL SELECT 2",
         **dict.fromkeys(("Insert", "Update", "Delete", "Merge"), _CHANGE),
         "JSONArrayContains": "write json_contains(array, value)",
+        # ClickHouse
+        "Aliases": "call a function with one list of arguments: median(x), quantile(x)",
+        "AnyValue": "write anyLast(x), min(x) or max(x)",
+        "Apply": "name the columns, each with the function",
+        "Bracket": "name one column for each value",
+        "CastToStrType": "write CAST(x AS type)",
+        "CTE.scalar": "write WITH name AS (SELECT …)",
+        "Final": "leave FINAL out, and take the last row of each key with argMax(x, version) … GROUP BY key",
+        "Group.totals": "write GROUP BY ROLLUP (…)",
+        **dict.fromkeys(("In.is_global", "Join.global_"), "leave GLOBAL out"),
+        **dict.fromkeys(
+            ("Limit.expressions", "Offset.expressions"),
+            "number the rows with row_number() OVER (PARTITION BY …) in a subquery, and keep those up to n",
+        ),
+        "Ordered.with_fill": "leave WITH FILL out: rows are answered as they are",
+        "Select.format": "leave FORMAT out: the rows are answered as JSON",
+        "Select.prewhere": "write WHERE",
+        "Select.settings": "leave SETTINGS out: the gateway makes the settings of its session",
+        "Table.sample": "leave the sample out, and write LIMIT and a number",
+        "Values.expressions": "write the values as rows: SELECT 1 UNION ALL SELECT 2",
         "JSONTable": "write the path of one value in json_value()",
     }
 )

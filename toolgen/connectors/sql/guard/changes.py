@@ -62,6 +62,8 @@ def guard_change(
 ) -> Statement | Deny:
     """Return the statement to run in place of `sql`, or a refusal, as `guard` does for queries. Never raises."""
     try:
+        if not (record := RECORDS[database.dialect]).changes:
+            refuse("not-a-change", f"rows of {record.engine} cannot be changed", "send a SELECT to its query tool")
         return bound(_Change(database, scope).plan(sql, measures(parameters)), parameters, scope, attributes)
     except StatementRefusal as refusal:
         return refusal.verdict()

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.connectors.source import SourceConfig, SourceReading
-from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects import RECORDS, Dialect
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.reading.declared import declared_queries
 from toolgen.connectors.sql.reading.queries import read_queries
@@ -44,6 +44,7 @@ def read_sql(config: SourceConfig, password: str = "") -> SourceReading:
     where = f"sources.{config.name}"
     try:
         location = location_of(config.location)
+        _check_changes(config, RECORDS[location.dialect])
         found = RECORDS[location.dialect].read(location, password)
         if config.writes:
             found = found.with_cascades()
@@ -134,3 +135,8 @@ def _file_rights(path: Path) -> Rights:
         message = "this process may write the folder of the database file, and so replace it"
         powers.append(Power(code="folder-writable", message=message, harmless=True))
     return Rights(account="", powers=tuple(powers))
+
+
+def _check_changes(config: SourceConfig, record: Dialect) -> None:
+    if config.writes and not record.changes:
+        raise ConfigError(f"rows of {record.engine} cannot be changed by a statement", suggestion="remove writes: true")

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.connectors.sql.guard.engines import TRANSACTIONAL
 from tests.connectors.sql.guard.honest import Engine, check_statements
 from tests.connectors.sql.guard.hospital.hospital import hospital_statements, open_hospital
-from toolgen.connectors.sql.guard.guard import DIALECTS
 
 _AT_LEAST = 280
 # A sample of a subquery is not one of the table, numbers of rows would count hidden ones, and so would scores of a search.
 _WITHOUT_FILTER = ("SAMPLE", "rowid", "ROWID", "oid", "AGAINST")
 
 
-@pytest.fixture(scope="module", params=sorted(DIALECTS))
+@pytest.fixture(scope="module", params=TRANSACTIONAL)
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with open_hospital(request.param, tmp_path_factory.mktemp(request.param)) as opened:
         yield opened

@@ -9,10 +9,11 @@ from typing import Final
 import pytest
 
 from tests.connectors.sql.guard.analysts import open_scope
+from tests.connectors.sql.guard.engines import TRANSACTIONAL
 from tests.connectors.sql.guard.honest import Engine, Rows, same_rows
 from tests.connectors.sql.guard.plans import plan, sqlite_steps
 from tests.connectors.sql.guard.retail.shop import BENCHMARKS, Question, open_shop, questions
-from toolgen.connectors.sql.guard.guard import DIALECTS, guard
+from toolgen.connectors.sql.guard.guard import guard
 from toolgen.model.call import Statement
 
 COUNTS: Final = {"tpch": 22, "tpcds": 99}
@@ -40,12 +41,12 @@ _FEW_STEPS: Final = 5
 
 def test_every_number_of_a_benchmark_has_a_question() -> None:
     for benchmark, count in COUNTS.items():
-        for dialect in DIALECTS:
+        for dialect in TRANSACTIONAL:
             assert [question.number for question in questions(benchmark, dialect)] == [*range(1, count + 1)]
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@pytest.mark.parametrize("dialect", TRANSACTIONAL)
 def test_a_question_is_accepted_and_answered_and_planned_as_by_the_engine(
     dialect: str, benchmark: str, tmp_path: Path
 ) -> None:

@@ -131,6 +131,14 @@ async def test_an_error_tells_nothing_of_the_data(location: str) -> None:
     assert "types" not in result.error.message
 
 
+async def test_rows_before_an_error_are_in_no_later_answer(location: str) -> None:
+    failing = "SELECT 'CANARY', throwIf(number = 150000) FROM numbers(200000)"
+    results = await run(location, failing, "SELECT toInt32(name) FROM customers", "SELECT 1 AS v")
+    assert isinstance(results[0], Failed)
+    assert isinstance(results[1], Failed)
+    assert rows(results[2]) == [[1]]
+
+
 async def test_statements_at_once_wait_for_the_folder(location: str) -> None:
     asked = sql_call("clickhouse", "query", statement("SELECT count() FROM customers"))
     executor = SqlExecutor(location)

@@ -17,7 +17,7 @@ from toolgen.model.database import Column, Database, Table
 from toolgen.model.result import Failed, Success
 from toolgen.model.sql_scope import SqlScope, TableScope
 
-__all__ = ["VARIES", "answers", "bare", "database", "location", "open_scope", "statements"]
+__all__ = ["VARIES", "answers", "bare", "database", "location", "open_scope", "script", "statements"]
 
 VARIES = "-- varies\n"
 """Stands before a statement whose rows are others each time; its columns are not."""
@@ -27,20 +27,22 @@ _TYPES = {
     "sqlite": {"text": "TEXT", "timestamp": "TIMESTAMP", "double": "REAL", "json": "TEXT"},
     "postgres": {"text": "text", "timestamp": "timestamp", "double": "double precision", "json": "jsonb"},
     "mysql": {"text": "varchar(100)", "timestamp": "datetime", "double": "double", "json": "json"},
+    "clickhouse": {"text": "String", "timestamp": "DateTime64(6)", "double": "Float64", "json": "String"},
     "duckdb": {"text": "VARCHAR", "timestamp": "TIMESTAMP", "double": "DOUBLE", "json": "JSON"},
 }
 # What an engine does not read at all, of the statements for every engine.
 _UNREAD = {"sqlite": re.compile(r"^\("), "mysql": re.compile(r'FILTER \(|"')}
 
 
-def _script(dialect: str) -> str:
+def script(dialect: str) -> str:
+    """The statements that make the database."""
     return (_HERE / "schema.sql").read_text(encoding="utf-8").format(**_TYPES[dialect])
 
 
 def database(dialect: str, location: str = "") -> Database:
     """The schema as a build finds it at `location`."""
     tables = []
-    for table, body in re.findall(r"CREATE TABLE (\w+) \((.*)\);", _script(dialect)):
+    for table, body in re.findall(r"CREATE TABLE (\w+) \((.*)\);", script(dialect)):
         key = re.search(r"PRIMARY KEY \(([^)]*)\)|(\w+) INTEGER PRIMARY KEY", body)
         plain = re.sub(r"\([\d, ]+\)", "", re.sub(r", PRIMARY KEY \([^)]*\)", "", body))
         columns = tuple(Column(name=part.split()[0], type=part.split()[1]) for part in plain.split(", "))
@@ -55,17 +57,17 @@ def location(dialect: str, folder: Path) -> Iterator[str]:
     """A fresh database with the schema; skips where there is no server."""
     match dialect:
         case "postgres":
-            with postgres_database(_script(dialect)) as found:
+            with postgres_database(script(dialect)) as found:
                 yield found
         case "mysql":
-            with mysql_database(_script(dialect)) as found:
+            with mysql_database(script(dialect)) as found:
                 yield found
         case "duckdb":
-            yield duckdb_file(folder / "analysts.duckdb", _script(dialect))
+            yield duckdb_file(folder / "analysts.duckdb", script(dialect))
         case _:
             path = folder / "analysts.db"
             with closing(sqlite3.connect(path)) as connection:
-                connection.executescript(_script(dialect))
+                connection.executescript(script(dialect))
             yield f"sqlite:///{path}"
 
 

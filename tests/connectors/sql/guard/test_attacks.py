@@ -5,18 +5,22 @@ The outcome is the rows, or that there was an error. The statement that the guar
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
-from tests.connectors.sql.guard.combined import HIDDEN_COLUMNS
-from tests.connectors.sql.guard.engines import TRANSACTIONAL
+from tests.connectors.sql.guard.analysts import database, script
+from tests.connectors.sql.guard.combined import HIDDEN_COLUMNS, ROW_FILTERS, combined
 from tests.connectors.sql.guard.honest import Engine, open_engine
-from tests.connectors.sql.guard.test_combined import open_reduced, reduced_scope
-from toolgen.connectors.sql.guard.guard import guard
+from tests.connectors.sql.guard.test_combined import Judge, open_reduced, reduced_scope
+from tests.exhaustive import size
+from toolgen.connectors.sql.guard.guard import DIALECTS, guard
 from toolgen.model.call import Statement
 
 _ATTACKS: Final[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "attacks.yaml").read_text(encoding="utf-8"))
@@ -48,12 +52,87 @@ def _outcome(engine: Engine, sql: str) -> str:
         return type(error).__name__
 
 
-@pytest.mark.parametrize("dialect", TRANSACTIONAL)
+@contextmanager
+def open_clickhouse(folder: Path) -> Iterator[tuple[Engine, Engine]]:
+    """Two databases of one folder, as a process opens one folder alone."""
+    chdb = pytest.importorskip("chdb")
+    from toolgen.connectors.sql.execution.clickhouse import SETTINGS  # noqa: PLC0415 - where chdb is installed
+
+    with closing(chdb.connect(str(folder / "lab"))) as connection:
+        connection.query("SET data_type_default_nullable = 1")
+        connection.query("CREATE DATABASE reduced")
+        for name in ("default", "reduced"):
+            connection.query(f"USE {name}")
+            for line in _clickhouse_script():
+                connection.query(line)
+        for table, condition in ROW_FILTERS.items():
+            connection.query(f"DELETE FROM reduced.{table} WHERE NOT ({condition}) OR ({condition}) IS NULL")
+        for table, column in HIDDEN_COLUMNS.items():
+            connection.query(f"ALTER TABLE reduced.{table} DROP COLUMN {column}")
+        connection.query(SETTINGS.format(20))
+        known = database("clickhouse")
+        yield (
+            Engine(dialect="clickhouse", database=known, connection=_Session(connection, "default")),
+            Engine(dialect="clickhouse", database=known, connection=_Session(connection, "reduced")),
+        )
+
+
+def _clickhouse_script() -> Iterator[str]:
+    """The statements of the schema, in which columns of a key are not nullable."""
+    for line in script("clickhouse").split(";\n"):
+        text = line.replace(" INTEGER PRIMARY KEY", " INTEGER NOT NULL PRIMARY KEY")
+        for key in re.findall(r"PRIMARY KEY \(([^)]*)\)", line):
+            for name in key.split(", "):
+                text = re.sub(rf"([(,] ?){name} (\w+(?:\(\d+\))?)", rf"\1{name} \2 NOT NULL", text, count=1)
+        if text.strip():
+            yield text
+
+
+class _Session:
+    """Connection to a database, with the cursor that the tests of the other engines use."""
+
+    def __init__(self, connection: Any, name: str) -> None:
+        self._connection, self._name = connection, name
+        self._rows: list[list[object]] = []
+        self.description: list[tuple[str]] = []
+
+    def cursor(self) -> _Session:
+        return self
+
+    def close(self) -> None:
+        """Do nothing: the connection is of both."""
+
+    def execute(self, sql: str) -> None:
+        text = sql.replace('"default".', f'"{self._name}".')
+        self._connection.query(f"USE {self._name}")
+        try:
+            found = json.loads(self._connection.query(text, "JSONCompact").bytes())
+        except RuntimeError:
+            self._connection.query("SELECT 1")  # its result begins with the rows before the error
+            raise
+        self.description = [(column["name"],) for column in found["meta"]]
+        self._rows = found["data"]
+
+    def fetchall(self) -> list[list[object]]:
+        return self._rows
+
+
+@contextmanager
+def _open_both(dialect: str, folder: Path) -> Iterator[tuple[Engine, Engine]]:
+    if dialect == "clickhouse":
+        with open_clickhouse(folder) as engines:
+            yield engines
+        return
+    with open_engine(dialect, folder) as engine, open_reduced(dialect, folder / "reduced") as reduced:
+        yield engine, reduced
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_no_outcome_depends_on_a_hidden_column_or_row(dialect: str, tmp_path: Path) -> None:
     faults: list[str] = []
     attacks = list(dict.fromkeys(_attacks(dialect)))
     ran = 0
-    with open_engine(dialect, tmp_path) as engine, open_reduced(dialect, tmp_path / "reduced") as reduced:
+    with _open_both(dialect, tmp_path) as (engine, reduced):
         scope = reduced_scope(engine)
         for sql in attacks:
             verdict = guard(sql, [], database=engine.database, scope=scope, attributes={})
@@ -67,3 +146,17 @@ def test_no_outcome_depends_on_a_hidden_column_or_row(dialect: str, tmp_path: Pa
     assert not faults, f"{len(faults)}\n" + "\n".join(faults)
     assert len(attacks) >= _AT_LEAST
     assert ran > 0.1 * len(attacks)
+
+
+@pytest.mark.sweep
+def test_a_random_statement_is_answered_like_clickhouse(tmp_path: Path) -> None:
+    with open_clickhouse(tmp_path) as (engine, reduced):
+        judge = Judge(engine, reduced)
+        for seed in range(size("TOOLGEN_COMBINED", 40, 2_000)):
+            one = combined("clickhouse", seed)
+            # The order after UNION is of its last query, and the session does not take correlated subqueries.
+            if "UNION" not in one.sql and "EXISTS" not in one.sql:
+                judge.check(one)
+    assert not judge.faults, "\n".join(judge.faults)
+    assert not judge.refused, "\n".join(judge.refused)
+    assert judge.compared > 40

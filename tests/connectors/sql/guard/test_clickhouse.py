@@ -139,6 +139,7 @@ _HONEST: Final = (
     "SELECT id FROM customers EXCEPT SELECT id FROM orders WHERE total > 6",
     "SELECT * EXCEPT (name) FROM customers ORDER BY id",
     "SELECT id, total, row_number() OVER (PARTITION BY status ORDER BY total) AS r FROM orders QUALIFY r = 1 ORDER BY id",
+    "SELECT name FROM customers WHERE country NOT IN ('IT', 'DE') AND id NOT IN (SELECT total FROM orders) AND NOT (id IN (7, 8))",
     "SELECT name FROM customers WHERE name ILIKE 'a%' AND country NOT LIKE 'F%'",
     "SELECT name FROM customers WHERE id IN (SELECT customer_id FROM orders WHERE total BETWEEN 5 AND 6)",
     "SELECT upper(name), lengthUTF8(name), substring(name, 1, 2), concat(name, '-', country), name || country FROM customers ORDER BY id",

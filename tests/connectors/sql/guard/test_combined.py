@@ -105,7 +105,7 @@ def _paged(engine: Engine, one: Combined, scope: SqlScope) -> list[tuple[object,
     return None
 
 
-class _Judge:
+class Judge:
     """The checks of statements on one engine, and what they found."""
 
     def __init__(self, engine: Engine, reduced: Engine) -> None:
@@ -145,7 +145,7 @@ class _Judge:
 def test_a_random_statement_is_answered_like_the_engine(dialect: str, tmp_path: Path) -> None:
     count = size("TOOLGEN_COMBINED", 100, 15_000)
     with open_engine(dialect, tmp_path) as engine, open_reduced(dialect, tmp_path / "reduced") as reduced:
-        judge = _Judge(engine, reduced)
+        judge = Judge(engine, reduced)
         for seed in range(count):
             judge.check(combined(dialect, seed))
     assert not judge.faults, f"{len(judge.faults)} of {judge.compared}\n" + "\n".join(judge.faults[:20])

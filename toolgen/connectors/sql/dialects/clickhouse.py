@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from toolgen.connectors.sql.dialects.costs import COMMON, OPERATORS, Cost, table
 from toolgen.connectors.sql.dialects.record import Dialect, TokenRewrite, TreeRewrite, words
+from toolgen.connectors.sql.dialects.writers import WRITERS
 from toolgen.connectors.sql.guard.marks import SLOT
 from toolgen.connectors.sql.guard.refusal import refuse, shown
 from toolgen.model.database_rights import Power, Rights
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DIALECT"]
 
+_NOT: Final = WRITERS[exp.Not]
 # Parts of a text that both parsers read alike. ClickHouse knows more escapes than the parser, quotes that are not ASCII (“…”), texts
 # between dollar signs, `#` comments and `{name:Type}`. https://clickhouse.com/docs/sql-reference/syntax
 _PARTS: Final = re.compile(
@@ -121,6 +123,16 @@ def _write_identifier(generator: Generator, node: exp.Expr) -> str:
     return generator.identifier_sql(node)  # type: ignore[arg-type]  # the dispatch gives an Identifier
 
 
+def _write_not(generator: Generator, node: exp.Expr) -> str:
+    """Write `x NOT IN (…)` as it was read; sqlglot writes `NOT (x IN (…))`, which is another tree."""
+    test = node.this
+    if not isinstance(test, exp.In):
+        return _NOT(generator, node)
+    query = test.args.get("query")
+    listed = generator.sql(query) if query is not None else f"({generator.expressions(test, flat=True)})"
+    return f"{generator.sql(test, 'this')} NOT IN {listed}"
+
+
 def _refuse_inner_aliases(root: exp.Expr) -> None:
     """Refuse `(id AS x) + 1`: a name that an expression defines is known in the complete query."""
     for alias in root.find_all(exp.Alias):
@@ -215,7 +227,7 @@ DIALECT: Final = Dialect(
         TreeRewrite((exp.In,), _refuse_named_sets, makes_nodes=False),
         TreeRewrite((exp.Alias,), _refuse_inner_aliases, makes_nodes=False),
     ),
-    writers={exp.Identifier: _write_identifier},
+    writers={exp.Identifier: _write_identifier, exp.Not: _write_not},
     default_schema="default",
     implicit_columns=_VIRTUAL,
     exact_names=True,

@@ -149,6 +149,19 @@ async def test_statements_at_once_wait_for_the_folder(location: str) -> None:
     assert [rows(result) for result in results] == [[[300]]] * 6
 
 
+async def test_a_schema_is_read_beside_a_statement(location: str) -> None:
+    executor = SqlExecutor(location)
+    slow = sql_call("clickhouse", "query", statement("SELECT count() FROM numbers(1000000000000)", timeout_s=0.5))
+    try:
+        asked = asyncio.create_task(executor.execute(slow))
+        await asyncio.to_thread(CONNECTORS["sql"].read, SourceConfig(name="lab", kind="sql", location=location))
+        result = await asked
+    finally:
+        await executor.close()
+    assert isinstance(result, Failed)
+    assert result.error.code in {"upstream_timeout", "upstream_unavailable"}
+
+
 async def test_no_other_folder_becomes_a_database(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "none"):
         (result,) = await run(f"chdb:///{place}", "SELECT 1")
@@ -174,3 +187,13 @@ def test_a_source_that_cannot_be_is_refused(location: str, changes: dict[str, ob
     given: dict[str, object] = {"name": "lab", "kind": "sql", "location": location, **changes}
     with pytest.raises(DescriptionError):
         CONNECTORS["sql"].read(SourceConfig(**given))  # type: ignore[arg-type]
+
+
+def test_a_session_with_other_rights_reads_nothing(
+    location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from toolgen.connectors.sql.execution import clickhouse  # noqa: PLC0415 - where chdb is installed
+
+    monkeypatch.setattr(clickhouse, "_ACCOUNT", tmp_path / "none.xml")  # the library opens the folder with every right
+    with pytest.raises(DescriptionError):
+        CONNECTORS["sql"].read(SourceConfig(name="lab", kind="sql", location=location))

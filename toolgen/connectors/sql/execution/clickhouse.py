@@ -68,7 +68,6 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "
 _LEAST_S: Final = 0.05
 _AGAIN_S: Final = 0.02
 _RETRY_S: Final = 1.0
-_LOCKED: Final = "BAD_ARGUMENTS"  # the library's code for a folder that it cannot open
 # Names of the engine's errors; its texts may quote the data. https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 _REASONS: Final = (
     ("UNKNOWN_FUNCTION", FUNCTION),
@@ -103,7 +102,7 @@ class FolderInUseError(Exception):
     """Folder that another process has open, or that is not a database."""
 
 
-class _RightsError(Exception):
+class _RightsError(RuntimeError):
     """Session with other rights than those of clickhouse.xml."""
 
 
@@ -112,15 +111,11 @@ def rest() -> None:
 
 
 @contextlib.contextmanager
-def connected(path: Path, seconds: float) -> Iterator[Any]:
-    """Open a folder for statements that read, each for at most `seconds`. Raises `FolderInUseError`."""
-    given = {"config-file": str(_ACCOUNT)}
+def connected(path: Path, seconds: float, attempts: int = 1) -> Iterator[Any]:
+    """Open a folder for statements that read, each for at most `seconds`. Raises `FolderInUseError` after these attempts."""
     if any(sign in f"{path}{_ACCOUNT}" for sign in "?&%#"):  # the library would read options in the path
         raise FolderInUseError
-    try:
-        connection = chdb.connect(f"{path}?{'&'.join(f'{name}={value}' for name, value in given.items())}")
-    except Exception as error:
-        raise FolderInUseError from error
+    connection = _open(path, attempts)
     try:
         if connection.query("SHOW GRANTS", "TSV").bytes().strip() != _RIGHTS:
             raise _RightsError
@@ -128,6 +123,17 @@ def connected(path: Path, seconds: float) -> Iterator[Any]:
         yield connection
     finally:
         connection.close()
+
+
+def _open(path: Path, attempts: int) -> Any:
+    for left in range(attempts - 1, -1, -1):
+        try:
+            return chdb.connect(f"{path}?config-file={_ACCOUNT}")
+        except RuntimeError as error:
+            if not left:
+                raise FolderInUseError from error
+            time.sleep(_AGAIN_S)
+    raise FolderInUseError
 
 
 def query(path: Path, statement: Statement, prefix: str, watch: StatementWatch) -> Success | Failed:

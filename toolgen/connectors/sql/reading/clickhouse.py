@@ -16,6 +16,7 @@ from toolgen.model.database import Column
 __all__ = ["prepare_clickhouse", "read_clickhouse"]
 
 _SECONDS: Final = 30.0
+_ATTEMPTS: Final = 250  # for five seconds, while statements of a gateway have the folder open
 # Names that a parser could read as the end of a name are not served.
 _PLAIN: Final = "NOT match({}, '[\\\\\\\\\"`\\\\x00-\\\\x1f]')"
 # Tables of other engines read files, other servers or programs.
@@ -38,7 +39,7 @@ def read_clickhouse(path: Path) -> ReadSchema:
     if not (path / "metadata").is_dir():
         raise DescriptionError("there is no ClickHouse database", suggestion="check the folder after chdb:///")
     try:
-        with connected(path, _SECONDS) as connection:
+        with connected(path, _SECONDS, _ATTEMPTS) as connection:
             tables, columns = (_rows(connection, sql) for sql in (_TABLES, _COLUMNS))
             functions = [str(name) for (name,) in _rows(connection, _DEFINED)]
     except (FolderInUseError, RuntimeError) as error:
@@ -72,7 +73,7 @@ def _rows(connection: Any, sql: str) -> list[list[Any]]:
 
 def prepare_clickhouse(path: Path, statements: Sequence[Statement]) -> Iterator[tuple[str, ...] | str]:
     """Return the types of each statement's columns, or the reason why ClickHouse rejects it."""
-    with connected(path, _SECONDS) as connection:
+    with connected(path, _SECONDS, _ATTEMPTS) as connection:
         for statement in statements:
             sql, values = with_values(statement)
             try:

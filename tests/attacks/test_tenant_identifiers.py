@@ -219,6 +219,11 @@ async def test_no_route_of_rest_takes_an_identifier_of_another_tenant(tmp_path: 
                             assert 400 <= answers[0].status_code < 500 or '"error"' in answers[0].text, (who, asked)
         of_made = {route for route in REQUESTS if set(re.findall(r"{(\w+)}", route[1])) & MADE}
         assert presented >= {*of_made, ("post", "/v1/tool-messages")}
+        async with here.http("bot") as mine, there.http("bot") as theirs:  # what a person agreed to for later calls
+            mail = {"arguments": {"to": "z"}, "wait": 0}
+            sent = [await one.post("/v1/tools/orders__send_mail/call", json=mail) for one in (mine, theirs)]
+            assert sent[0].json().get("error", {}).get("code") != "approval_required"
+            assert sent[1].json()["error"]["code"] == "approval_required"
         async with here.http("bot") as http:
             for name, status in (("asks", "pending"), ("device", "pending"), ("denied", "refused")):
                 assert (await http.get(f"/v1/calls/{here.calls[name]}")).json()["status"] == status, name

@@ -116,6 +116,12 @@ def test_a_changed_list_takes_effect_upon_sighup(tmp_path: Path, workers: str) -
             until(lambda: statuses_of_lists(served, "initech") == {200} == statuses_of_lists(served, OTHER))
             assert statuses(served, OTHER) == {200}
             assert statuses_of_lists(served, OWN) == {404} == statuses_of_lists(served, "umbrella")
+            if workers == "2":  # one that replaces another serves the list of now
+                killed = served.workers()[0]
+                os.kill(killed, signal.SIGKILL)
+                until(lambda: killed not in served.workers() and len(served.workers()) == 2)
+                assert {*statuses_of_lists(served, "initech"), *statuses_of_lists(served, OTHER)} == {200}
+                assert statuses_of_lists(served, "umbrella") == {404}
             assert served.end() == 0
         for name in (OWN, OTHER, "umbrella"):
             assert verify(tmp_path / name / "var" / "audit").ok, name

@@ -16,6 +16,7 @@ from toolgen.audit.entry_template import EntryTemplate, WrittenEntry, written_nu
 from toolgen.core.canonical import canonical, encodable
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Delivery, Success
+from toolgen.model.trace_context import Trace
 from toolgen.pipeline.middleware import CallContext
 from toolgen.pipeline.stages.record_templates import RecordTemplates
 
@@ -47,7 +48,16 @@ def same_line(entry: WrittenEntry, place: tuple[int, str]) -> None:
     assert hashed(read, prev) == digest
 
 
-def call_of(arguments: dict[str, Any], client: str, session: str, bound: list[str]) -> Call:
+TRACES = st.none() | st.builds(
+    Trace,
+    trace_id=st.sampled_from(["0af7651916cd43dd8448eb211c80319c"]),
+    span_id=st.sampled_from(["b7ad6b7169203331"]),
+    parent_id=st.sampled_from(["", "00f067aa0ba902b7"]),
+    flags=st.integers(0, 3),
+)
+
+
+def call_of(arguments: dict[str, Any], client: str, session: str, bound: list[str], trace: Trace | None = None) -> Call:
     who = Principal(id='bot"%d\U0001f600')
     return Call(
         id="call_0123456789abcdef01234567",
@@ -57,18 +67,25 @@ def call_of(arguments: dict[str, Any], client: str, session: str, bound: list[st
         client=client,
         session=session,
         bound=tuple(bound),
+        trace=trace,
     )
 
 
 @settings(max_examples=size("TOOLGEN_TEMPLATES", 300, 20_000), deadline=None)
-@given(st.dictionaries(TEXT, VALUES, max_size=5), TEXT, TEXT, st.lists(TEXT, max_size=2), PLACES)
+@given(st.dictionaries(TEXT, VALUES, max_size=5), TEXT, TEXT, st.lists(TEXT, max_size=2), TRACES, PLACES)
 def test_an_intent_has_the_bytes_of_the_canonical_encoder(
-    arguments: dict[str, Any], client: str, session: str, bound: list[str], place: tuple[int, str]
+    arguments: dict[str, Any],
+    client: str,
+    session: str,
+    bound: list[str],
+    trace: Trace | None,
+    place: tuple[int, str],
 ) -> None:
     templates = RecordTemplates(replace(TOOL, name="pets__%b_é"), "sha256:policy")
-    entry = templates.intent(call_of(arguments, client, session, bound))
+    entry = templates.intent(call_of(arguments, client, session, bound, trace))
     if entry is None:
         return  # it is put together field by field
+    assert entry["parent"] == ("" if trace is None else trace.recorded)
     assert entry["arguments"] == {name: encodable(value) for name, value in arguments.items()}
     same_line(entry, place)
 

@@ -15,7 +15,7 @@ import pytest
 import toolgen
 from toolgen.cli.output import json_line
 from toolgen.core.canonical import canonical
-from toolgen.core.errors import CanonicalError
+from toolgen.core.errors import CanonicalError, ConfigError
 from toolgen.core.json_codec import encode_json, file_json
 from toolgen.model.secret import Secret, SecretReference, Unprinted
 
@@ -32,7 +32,7 @@ def every(kind: type[msgspec.Struct]) -> set[type[msgspec.Struct]]:
         if not found.name.endswith("__main__"):
             try:
                 importlib.import_module(found.name)
-            except ImportError:  # an extra that is not installed
+            except (ImportError, ConfigError):  # an extra that is not installed
                 continue
     return {sub for sub in below(kind) if sub.__module__.startswith("toolgen.")}
 

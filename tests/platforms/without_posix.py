@@ -15,6 +15,7 @@ from __future__ import annotations
 import builtins
 import errno
 import importlib
+import importlib.util
 import io
 import ntpath
 import os
@@ -309,6 +310,10 @@ def hide() -> None:
     sys.platform = "win32"
 
 
+CLICKHOUSE = ("toolgen.connectors.sql.execution.clickhouse", "toolgen.connectors.sql.reading.clickhouse")
+"""Modules that need chdb, which `make dev` does not install."""
+
+
 def _import_packages() -> None:
     """Import packages of others, which ask for the system while they are imported and would load what only Windows has."""
     for name in PACKAGES.split():
@@ -339,7 +344,8 @@ def main(task: str) -> None:
             parts = path.relative_to(root.parent).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             # Packages of frameworks ask for the name of the system, and import what it has.
-            if parts[-1] != "__main__" and "adapters" not in parts:
+            left_out = name in CLICKHOUSE and importlib.util.find_spec("chdb") is None
+            if parts[-1] != "__main__" and "adapters" not in parts and not left_out:
                 importlib.import_module(name)
         print("all")
     else:

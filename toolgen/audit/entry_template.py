@@ -72,16 +72,17 @@ class EntryTemplate:
         before: tuple[bytes, ...],
         first: tuple[bytes, ...] = (),
         middle: tuple[bytes, ...] = (),
+        between: tuple[bytes, ...] = (),
     ) -> WrittenEntry:
         """Return the entry with the varying `fields`.
 
         The others are the members of these fields in the order of their names, each as `"name":value,` or b"" if it has no value: those
-        before `hash`, those between `prev` and `seq`, and those between `seq` and `stream`.
+        before `hash`, those between `prev` and `seq`, those between `seq` and `stream`, and those between `hash` and `prev`.
         """
         entry = WrittenEntry(self._fixed)
         entry.update(fields)
         entry.before = self._before % before
-        entry.between = self._between % ()
+        entry.between = self._between % between
         entry.first = self._first % first
         entry.middle = self._middle % middle
         entry.behind = self._behind

@@ -17,7 +17,6 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from toolgen.gateway.metrics.metrics import BOUNDS, DurationHistogram
 from toolgen.gateway.metrics.prometheus_format import Family
 from toolgen.gateway.telemetry.span_encoding import encoded_spans
-from toolgen.gateway.telemetry.spans import EndedSpan
 
 __all__ = ["OtlpEncoder"]
 
@@ -44,8 +43,8 @@ class OtlpEncoder:
         self._scope_bytes = bytes(self._scope.SerializeToString())
         self._began = int(began_s * _NS)
 
-    def spans(self, ended: Sequence[EndedSpan]) -> bytes:
-        """Return the export request of spans."""
+    def spans(self, ended: Sequence[bytes]) -> bytes:
+        """Return the export request of encoded spans."""
         return encoded_spans(self._resource_bytes, self._scope_bytes, ended)
 
     def logs(self, records: Iterable[logging.LogRecord]) -> bytes:

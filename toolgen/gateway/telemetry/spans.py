@@ -15,11 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolgen.gateway.metrics.tracing import TracedRequest
+from toolgen.gateway.telemetry.span_encoding import encoded_span
 from toolgen.model.call import Call
 from toolgen.model.result import Failed, Refused, Success
 from toolgen.model.trace_context import Trace
 
-__all__ = ["EndedSpan", "OtlpSpan", "SpanQueue"]
+__all__ = ["OtlpSpan", "SpanQueue"]
 
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3  # kinds of spans, as OTLP numbers them
 _SAMPLED = 1
@@ -40,27 +41,16 @@ class NoSpan(Struct, frozen=True):
 NO_SPAN = NoSpan()
 
 
-class EndedSpan(Struct, frozen=True, kw_only=True):
-    """Span that has ended. Times are nanoseconds since the epoch."""
-
-    trace: Trace
-    name: str
-    kind: int
-    began: int
-    ended: int
-    attributes: tuple[tuple[str, str | int], ...]
-    failed: bool
-
-
 class SpanQueue:
     """`Spans` and spans of upstream attempts. Above `size` the oldest spans are dropped and counted.
 
+    Spans are encoded when they end: thousands of waiting objects would slow the garbage collector.
     `sample` is the share of traces that get spans, of those that begin here; in a trace of a caller, the caller decides.
     """
 
     def __init__(self, size: int = 8192, sample: float = 1.0) -> None:
         self._size, self._sample = size, sample
-        self._ended: deque[EndedSpan] = deque()
+        self._ended: deque[bytes] = deque()
         self.dropped = 0
 
     @property
@@ -78,15 +68,13 @@ class SpanQueue:
         attributes: list[tuple[str, str | int]] = [("mcp.method.name", operation.method)]
         if operation.version:
             attributes.append(("mcp.protocol.version", operation.version))
-        if operation.request:
-            attributes.append(("jsonrpc.request.id", operation.request))
         name = operation.method
         if operation.method == "tools/call":
             attributes.append(("gen_ai.operation.name", "execute_tool"))
         if operation.tool:
             attributes.append(("gen_ai.tool.name", operation.tool))
             name = f"{name} {operation.tool}"
-        return OtlpSpan(self, name, _SERVER, operation.parent or below(None), attributes)
+        return OtlpSpan(self, name, _SERVER, operation.parent or below(None), attributes, operation.request)
 
     def of_rest_call(self, parent: Trace | None) -> OtlpSpan | NoSpan:
         """Begin the span of a call over REST. The tool is in the span of its execution: a caller may not see every name."""
@@ -114,21 +102,21 @@ class SpanQueue:
         """Begin the span of a stage of a call, below that of its request."""
         return OtlpSpan(self, f"stage {name}", _INTERNAL, below(trace), [("toolgen.stage", name)])
 
-    def put(self, span: EndedSpan) -> None:
+    def put(self, span: bytes) -> None:
         """Add an ended span; if the queue is full, the oldest is dropped."""
         if len(self._ended) >= self._size:
             self._ended.popleft()
             self.dropped += 1
         self._ended.append(span)
 
-    def put_back(self, spans: Sequence[EndedSpan]) -> None:
+    def put_back(self, spans: Sequence[bytes]) -> None:
         """Return unsent spans to the queue, as far as there is space."""
         room = max(0, self._size - len(self._ended))
         kept = spans[len(spans) - room :] if room < len(spans) else spans
         self.dropped += len(spans) - len(kept)
         self._ended.extendleft(reversed(kept))
 
-    def take(self, most: int) -> list[EndedSpan]:
+    def take(self, most: int) -> list[bytes]:
         """Remove and return the oldest spans."""
         return [self._ended.popleft() for _ in range(min(most, len(self._ended)))]
 
@@ -136,12 +124,18 @@ class SpanQueue:
 class OtlpSpan:
     """Span of a started request or attempt."""
 
-    __slots__ = ("_attributes", "_began", "_kind", "_name", "_queue", "trace")
+    __slots__ = ("_attributes", "_began", "_kind", "_name", "_queue", "_request", "trace")
 
     def __init__(
-        self, queue: SpanQueue, name: str, kind: int, trace: Trace, attributes: list[tuple[str, str | int]]
+        self,
+        queue: SpanQueue,
+        name: str,
+        kind: int,
+        trace: Trace,
+        attributes: list[tuple[str, str | int]],
+        request: str = "",
     ) -> None:
-        self.trace = trace
+        self.trace, self._request = trace, request
         self._queue, self._name, self._kind, self._attributes = queue, name, kind, attributes
         self._began = time.time_ns()
 
@@ -156,14 +150,14 @@ class OtlpSpan:
         if error:
             self._attributes.append(("error.type", error))
         self._queue.put(
-            EndedSpan(
-                trace=self.trace,
-                name=self._name,
-                kind=self._kind,
-                began=self._began,
-                ended=time.time_ns(),
-                attributes=tuple(self._attributes),
+            encoded_span(
+                self.trace,
+                self._name,
+                self._kind,
+                (self._began, time.time_ns()),
+                tuple(self._attributes),
                 failed=bool(error),
+                request=self._request,
             )
         )
 

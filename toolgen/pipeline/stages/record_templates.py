@@ -29,10 +29,9 @@ class RecordTemplates:
 
     def __init__(self, tool: Tool, policy_digest: str) -> None:
         who = {"on_behalf_of": "", "tool": tool.name[:MAX_NAME_LENGTH]}
-        fixed = {"tool_digest": tool.digest, "policy_digest": policy_digest, "repaired": [], "parent": ""}
-        self._intent = EntryTemplate(
-            {"event": "intent", **who, **fixed}, ("arguments", "bound", "call_id", "client", "principal", "session")
-        )
+        fixed = {"tool_digest": tool.digest, "policy_digest": policy_digest, "repaired": []}
+        varying = ("arguments", "bound", "call_id", "client", "parent", "principal", "session")
+        self._intent = EntryTemplate({"event": "intent", **who, **fixed}, varying)
         ok = {"verdict": "allow", "status": "ok", "labels": (), "parent": "", "code": "", "sql": "", "rows": None}
         self._outcome = EntryTemplate(
             {"event": "outcome", **who, **ok}, ("attempts", "bytes", "call_id", "duration_ms", "principal", "rule")
@@ -41,7 +40,7 @@ class RecordTemplates:
     def intent(self, call: Call) -> WrittenEntry | None:
         """Return the intent of a call."""
         arguments = call.arguments
-        if call.repaired or call.dropped or call.left_out or call.restored or call.parent or call.trace is not None:
+        if call.repaired or call.dropped or call.left_out or call.restored or call.parent:
             return None
         if len(arguments) > _MAX_ARGUMENTS:
             return None
@@ -53,6 +52,7 @@ class RecordTemplates:
             if not recorded:
                 return None
         principal, client, session = call.principal.id, call.client[:MAX_NAME_LENGTH], call.session[:MAX_NAME_LENGTH]
+        parent = "" if call.trace is None else call.trace.recorded
         try:
             return self._intent.filled(
                 {
@@ -61,6 +61,7 @@ class RecordTemplates:
                     "bound": [*call.bound],
                     "session": session,
                     "client": client,
+                    "parent": parent,
                     "arguments": {**arguments},
                 },
                 (
@@ -71,6 +72,7 @@ class RecordTemplates:
                 ),
                 (b'"principal":%b,' % written_text(principal),),
                 (b'"session":%b,' % written_text(session) if session else b"",),
+                (b'"parent":%b,' % written_text(parent) if parent else b"",),
             )
         except UnicodeEncodeError:
             return None

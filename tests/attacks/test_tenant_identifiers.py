@@ -298,7 +298,7 @@ async def test_no_method_of_mcp_takes_an_identifier_of_another_tenant(tmp_path: 
 
 
 async def test_a_session_of_another_tenant_is_like_one_that_nobody_opened(tmp_path: Path) -> None:
-    """A session id grants nothing: with it a stranger reaches no stream, no request and no question of the session."""
+    """A session id grants nothing: with it a caller of another tenant reaches no stream, no request and no question of the session."""
     async with places(tmp_path) as (here, there):
         for who in ("bot", "boss"):
             peers = [there.peer(OldPeer, who) for _ in range(2)]
@@ -326,9 +326,9 @@ async def test_a_session_of_another_tenant_is_like_one_that_nobody_opened(tmp_pa
             "tools/call", name="orders__create_order", arguments={"tenant_id": "asked", "amount_cents": 1}
         ) as heard:
             question = await first(heard, method="elicitation/create")
-            stranger = await theirs.respond(question["id"], said)
+            foreign = await theirs.respond(question["id"], said)
             unknown = await theirs.respond("no-question-of-anybody", said)
-            assert stranger == unknown
+            assert foreign == unknown
             cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
             await theirs.http.post(theirs.url, json=cancel, headers=theirs.written("", {})[1])
             assert not [one for one in here.sent() if "asked" in one]

@@ -1,4 +1,4 @@
-"""Key-encryption keys of sign-ins that a key service wraps: asked about one row, whatever strangers begin."""
+"""Key-encryption keys of sign-ins that a key service wraps: asked about one row, however many sign-ins begin."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def worker(root: Path, service: KeyService, clock: FixedClock) -> tuple[SignInSt
 
 
 @pytest.mark.parametrize("kind", ["aws", "vault"])
-async def test_strangers_who_begin_sign_ins_do_not_have_the_service_asked(tmp_path: Path, kind: str) -> None:
+async def test_sign_ins_that_begin_send_no_request_to_the_service(tmp_path: Path, kind: str) -> None:
     clock = FixedClock()
     with running(kind, clock) as (fake, service, keys):
         (one, _), (other, _) = worker(tmp_path, keys, clock), worker(tmp_path, keys, clock)

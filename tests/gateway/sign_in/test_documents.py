@@ -331,7 +331,7 @@ async def test_a_key_that_is_new_is_found_before_the_set_expires(host: Host) -> 
     assert host.asked == ["/client.json", "/keys", "/keys"]
 
 
-async def test_strangers_cannot_have_a_host_asked_without_end(host: Host) -> None:
+async def test_fetches_from_a_host_are_limited(host: Host) -> None:
     clock = FixedClock()
     known = documents(host, clock=clock)
     host.status = 404

@@ -1,4 +1,4 @@
-"""Sign-in below a mount path: two gateways and a stranger share one host, behind a proxy that keeps or removes the path."""
+"""Sign-in below a mount path: two gateways and another application share one host, behind a proxy that keeps or removes the path."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_the_answer_of_a_mount_does_not_return_to_another(tmp_path: Path, 
 
 
 async def test_a_cookie_of_another_mount_answers_no_question(tmp_path: Path, provider: IdentityProvider) -> None:
-    """Attack: a stranger on the host sets a cookie for the whole host, by the names that the gateways use."""
+    """Attack: another application of the host sets a cookie for the whole host, by the names that the gateways use."""
     async with mounts(tmp_path, provider) as (here, there):
         page = await here.page(here.asked(await here.client()))
         (token,) = [value for name, value in here.browser.cookies.items() if "authorization" in name]

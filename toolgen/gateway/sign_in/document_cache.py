@@ -17,7 +17,7 @@ __all__ = ["ClientDocumentCache", "DocumentError", "HostLimits", "LoadedDocument
 
 T = TypeVar("T")
 RETRY_S = 10.0
-"""Minimum time between two fetches of a document that lacks what a request needs: a stranger can invent key ids."""
+"""Minimum time between two fetches of a document that lacks what a request needs: a client can send any key id."""
 _FAILED_S = 30.0
 _MAX_KNOWN = 500
 _MAX_HOSTS = 1000
@@ -49,7 +49,7 @@ class _Entry(Struct, Generic[T], frozen=True):
 
 
 class HostLimits:
-    """Token buckets of hosts, for fetches that strangers can cause: 30 at once, and one in two seconds."""
+    """Token buckets of hosts, for fetches that unauthenticated requests can cause: 30 at once, and one in two seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

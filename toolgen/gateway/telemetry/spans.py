@@ -44,7 +44,7 @@ NO_SPAN = NoSpan()
 class SpanQueue:
     """`Spans` and spans of upstream attempts. Above `size` the oldest spans are dropped and counted.
 
-    Spans are encoded when they end: thousands of waiting objects would slow the garbage collector.
+    Spans are encoded when they end, so that no call waits while thousands are encoded at once.
     `sample` is the share of traces that get spans, of those that begin here; in a trace of a caller, the caller decides.
     """
 

@@ -19,7 +19,7 @@ _FLAGS = 0b11  # sampled, and random trace id; other flags are undefined
 _NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
 
 
-class Trace(Struct, frozen=True, kw_only=True):
+class Trace(Struct, frozen=True, kw_only=True, gc=False):
     """Position in a trace. `parent_id` is the caller's span, "" without one; `span_id` is the gateway's, which the next system receives."""
 
     trace_id: str

@@ -28,7 +28,7 @@ from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.telemetry.exporter import Telemetry
 from toolgen.gateway.telemetry.messages import OtlpEncoder
-from toolgen.gateway.telemetry.span_encoding import encoded_span
+from toolgen.gateway.telemetry.span_encoding import attribute, described, encoded_span, failure, trace_state
 from toolgen.gateway.telemetry.spans import SpanQueue
 from toolgen.model.trace_context import Trace
 
@@ -252,10 +252,10 @@ def test_spans_are_read_back_by_the_messages_of_opentelemetry() -> None:
     long, odd = "é" * 300, "\ud800 😀"
     values: tuple[tuple[str, str | int], ...] = ((long, long), ("n", -1), ("z", 0), ("b", 2**62), ("o", odd), ("", ""))
     alone = Trace(trace_id="00" * 15 + "01", span_id="01" * 8, flags=0x101)
-    times = (1, 2**63)
+    more = trace_state("rojo=1") + failure("upstream")
     given = [
-        encoded_span(trace, "a", 2, times, values, failed=True, request="7"),
-        encoded_span(alone, long, 3, times, ()),
+        encoded_span(trace, 1, 2**63, described("a", 2, values) + more),
+        encoded_span(alone, 1, 2**63, described(long, 3, ())),
     ]
     request = ExportTraceServiceRequest.FromString(OtlpEncoder("worker", 1.0).spans(given))
     (resource,) = request.resource_spans
@@ -276,10 +276,22 @@ def test_spans_are_read_back_by_the_messages_of_opentelemetry() -> None:
         ("b", 2**62),
         ("o", "? 😀"),
         ("", ""),
-        ("jsonrpc.request.id", "7"),
+        ("error.type", "upstream"),
     ]
     assert (second.parent_span_id, second.trace_state, second.name, second.kind) == (b"", "", long, 3)
     assert (second.status.code, second.flags) == (0, 0x101)
+
+
+def test_spans_and_attributes_of_every_length_are_read_back() -> None:
+    trace = Trace(trace_id="ab" * 16, span_id="cd" * 8, flags=1)
+    lengths = [*range(200), *range(16_200, 16_400)]
+    given = [encoded_span(trace, 1, 2, attribute("name", "x" * length)) for length in lengths]
+    request = ExportTraceServiceRequest.FromString(OtlpEncoder("worker", 1.0).spans(given))
+    (group,) = request.resource_spans[0].scope_spans
+    assert [attributes(one) for one in group.spans] == [{"name": "x" * length or 0} for length in lengths]
+    size = group.ByteSize()
+    group.ClearField("spans")
+    assert size - group.ByteSize() == sum(map(len, given))  # no length takes more bytes than needed
 
 
 async def test_a_collector_of_a_tenant_gets_no_line_of_another(tmp_path: Path, api: Any) -> None:

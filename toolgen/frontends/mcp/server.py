@@ -72,6 +72,7 @@ META_SERVER = "io.modelcontextprotocol/serverInfo"
 _TOOLS_PER_PAGE = 2_000  # ten of 29 clients read the first page alone
 _TTL_MS = 5000
 _MAX_URI_LENGTH = 2048
+_MAX_LABEL_LENGTH = 120
 _VERSION = version("toolgen")
 _CAPABILITIES: dict[str, object] = {"tools": {"listChanged": True}, "resources": {}, "logging": {}}
 _TASKS: Mapping[str, object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -203,21 +204,26 @@ class Mcp:
 
     def _begun(self, spans: Spans, message: RpcMessage, request: Id, caller: Caller) -> Span:
         """A span for one request, which the call then belongs to. A tool that its caller may not see is not named."""
-        name = (
-            message.params.get("name") if message.method == "tools/call" and isinstance(message.params, dict) else None
-        )
-        listing = self._listings.of(caller.principal)
+        name, label, version = None, str(request)[:_MAX_LABEL_LENGTH], claimed_version(message) or caller.version
+        if message.method == "tools/call" and isinstance(message.params, dict):
+            name = message.params.get("name")
         span = spans.begin(
             TracedRequest(
                 method=message.method if message.method in METHODS else "other",
-                tool=name if isinstance(name, str) and listing.tool(name) is not None else "",
-                version=claimed_version(message) or caller.version,
-                request=client_label({"name": str(request)}),
+                tool=name if isinstance(name, str) and self._sees(caller.principal, name) else "",
+                version=version if version in VERSIONS else "",
+                request=label if label.isprintable() else client_label({"name": label}),
                 parent=caller.caller_connection.trace,
             )
         )
         caller.caller_connection.trace = span.trace
         return span
+
+    def _sees(self, principal: Principal, name: str) -> bool:
+        """Return True if a principal may see a tool. One that has a plan is visible."""
+        return self._gateway.tool_calls.plan(principal, name) is not None or (
+            self._listings.of(principal).tool(name) is not None
+        )
 
     async def _dispatch(
         self, message: RpcMessage, protocol_style: ProtocolStyle, caller: Caller

@@ -31,9 +31,9 @@ _FLUSH_S = 5.0
 _METRICS_S = 15.0
 _TOTAL_S = 10.0
 _LAST_S = 3.0  # time for sending the rest when the gateway stops
-_SPANS, _LINES = 2048, 512
-"""Maximum numbers in one request."""
-_MANY = 2048
+_SPANS, _LINES = 8192, 512
+"""Maximum numbers in one request. A request costs as much CPU as a thousand spans, and a span takes about 250 bytes."""
+_MANY = 8192
 """Number of waiting spans from which on they are sent at once."""
 _MAX_LINES = 2048
 _PASSING = frozenset({429, 502, 503, 504})  # statuses of requests that are repeated (OTLP/HTTP, section "Failures")

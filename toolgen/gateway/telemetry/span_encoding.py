@@ -3,22 +3,23 @@ times the span itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from struct import Struct
 
 from toolgen.model.trace_context import Trace
 
-__all__ = ["encoded_span", "encoded_spans"]
+__all__ = ["attribute", "described", "encoded_span", "encoded_spans", "failure", "trace_state"]
 
 # Tags of fields: number << 3 | wire type.
 _TRACE_ID, _SPAN_ID, _STATE, _PARENT_ID, _NAME = b"\n\x10", b"\x12\x08", b"\x1a", b"\x22\x08", b"\x2a"
-_KIND, _ATTRIBUTE, _SPAN = b"\x30", b"\x4a", b"\x12"
-_TIMES = Struct("<BQBQ")
+_KIND, _ATTRIBUTE, _SPAN, _FLAGS = b"\x30", b"\x4a", b"\x12", b"\x85\x01"
 _START, _END = 0x39, 0x41
-_FLAGS = Struct("<2sL")
 _ERROR = b"\x7a\x02\x18\x02"  # status: code: STATUS_CODE_ERROR
+_ROOT = Struct("<2s16s2s8sBQBQ2sL")
+_BELOW = Struct("<2s16s2s8sBQBQ2sL2s8s")
 _UINT64 = 2**64 - 1
+_ONE_BYTE, _TWO_BYTES = 2**7, 2**14  # lengths below take this many bytes
 _SCOPE_SPANS, _RESOURCE_SPANS = b"\x12", b"\n"
 
 
@@ -28,53 +29,70 @@ def encoded_spans(resource: bytes, scope: bytes, spans: Sequence[bytes]) -> byte
     return _RESOURCE_SPANS + _sized(b"".join((b"\n", _sized(resource), _SCOPE_SPANS, _sized(group))))
 
 
-def encoded_span(
-    trace: Trace,
-    name: str,
-    kind: int,
-    times: tuple[int, int],
-    attributes: tuple[tuple[str, str | int], ...],
-    *,
-    failed: bool = False,
-    request: str = "",
-) -> bytes:
-    """Return a span as a field of ScopeSpans. `times` are its start and end, in nanoseconds since the epoch.
-
-    `request` is the id of an MCP request. It is not among the attributes, because those of most spans are equal, and are encoded once.
-    """
-    span = b"".join(
-        (
+def encoded_span(trace: Trace, began: int, ended: int, fields: bytes) -> bytes:
+    """Return a span as a field of ScopeSpans. Times are in nanoseconds since the epoch; `fields` are the further fields of the span."""
+    if trace.parent_id:
+        place = _BELOW.pack(
             _TRACE_ID,
             bytes.fromhex(trace.trace_id),
             _SPAN_ID,
             bytes.fromhex(trace.span_id),
-            _STATE + _sized(trace.state.encode()) if trace.state else b"",
-            _PARENT_ID + bytes.fromhex(trace.parent_id) if trace.parent_id else b"",
-            _name_and_kind(name, kind),
-            _TIMES.pack(_START, times[0], _END, times[1]),
-            _attributes(attributes),
-            _attribute("jsonrpc.request.id", request) if request else b"",
-            _ERROR if failed else b"",
-            _FLAGS.pack(b"\x85\x01", trace.flags),
+            _START,
+            began,
+            _END,
+            ended,
+            _FLAGS,
+            trace.flags,
+            _PARENT_ID,
+            bytes.fromhex(trace.parent_id),
         )
-    )
-    return _SPAN + _sized(span)
+    else:
+        place = _ROOT.pack(
+            _TRACE_ID,
+            bytes.fromhex(trace.trace_id),
+            _SPAN_ID,
+            bytes.fromhex(trace.span_id),
+            _START,
+            began,
+            _END,
+            ended,
+            _FLAGS,
+            trace.flags,
+        )
+    size = len(place) + len(fields)
+    length = bytes((size & 0x7F | 0x80, size >> 7)) if _ONE_BYTE <= size < _TWO_BYTES else _varint(size)
+    return b"".join((_SPAN, length, place, fields))
 
 
-@lru_cache(maxsize=1024)
-def _name_and_kind(name: str, kind: int) -> bytes:
-    return b"".join((_NAME, _sized(_text(name)), _KIND, _varint(kind)))
+def described(name: str, kind: int, attributes: Iterable[tuple[str, str | int]]) -> bytes:
+    """Return the fields of a span that many spans share: name, kind and attributes."""
+    fields = [_NAME, _sized(_text(name)), _KIND, _varint(kind)]
+    return b"".join(fields + [attribute(key, value) for key, value in attributes])
 
 
-@lru_cache(maxsize=4096)
-def _attributes(pairs: tuple[tuple[str, str | int], ...]) -> bytes:
-    return b"".join([_attribute(name, value) for name, value in pairs])
+def attribute(name: str, value: str | int) -> bytes:
+    """Return an attribute as a field of a span."""
+    key = _text(name)
+    if isinstance(value, int):
+        written = b"\x18" + _varint(value & _UINT64)
+    else:
+        text = _text(value)
+        if len(key) + len(text) + 6 < _ONE_BYTE:
+            sizes = len(key) + len(text) + 6, len(key), len(text) + 2, len(text)
+            return b"J%c\n%c%b\x12%c\n%c%b" % (sizes[0], sizes[1], key, sizes[2], sizes[3], text)
+        written = b"\n" + _sized(text)
+    return _ATTRIBUTE + _sized(b"\n" + _sized(key) + b"\x12" + _sized(written))
 
 
-def _attribute(name: str, value: str | int) -> bytes:
-    """Return an attribute with its tag."""
-    written = b"\n" + _sized(_text(value)) if isinstance(value, str) else b"\x18" + _varint(value & _UINT64)
-    return _ATTRIBUTE + _sized(b"\n" + _sized(_text(name)) + b"\x12" + _sized(written))
+@lru_cache(maxsize=256)
+def failure(code: str) -> bytes:
+    """Return the fields of a span that ended with an error."""
+    return attribute("error.type", code) + _ERROR
+
+
+def trace_state(state: str) -> bytes:
+    """Return the field with the `tracestate` of a span."""
+    return _STATE + _sized(_text(state))
 
 
 def _text(value: str) -> bytes:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolgen.gateway.metrics.tracing import TracedRequest
-from toolgen.gateway.telemetry.span_encoding import encoded_span
+from toolgen.gateway.telemetry.span_encoding import attribute, described, encoded_span, failure, trace_state
 from toolgen.model.call import Call
 from toolgen.model.result import Failed, Refused, Success
 from toolgen.model.trace_context import Trace
@@ -24,9 +23,12 @@ __all__ = ["OtlpSpan", "SpanQueue"]
 
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3  # kinds of spans, as OTLP numbers them
 _SAMPLED = 1
+_MAX_KINDS = 4096
 _random = random.Random()  # noqa: S311 - ids of traces are no secrets
 _bits, _share = _random.getrandbits, _random.random
-Execute: TypeAlias = Callable[[Call], Coroutine[Any, Any, Success | Failed | Refused]]
+_ROUTE = "/v1/tools/{name}/call"
+_REST_CALL = described(f"POST {_ROUTE}", _SERVER, [("http.request.method", "POST"), ("http.route", _ROUTE)])
+_attribute = lru_cache(maxsize=256)(attribute)
 
 
 class NoSpan(Struct, frozen=True):
@@ -48,147 +50,136 @@ class SpanQueue:
     `sample` is the share of traces that get spans, of those that begin here; in a trace of a caller, the caller decides.
     """
 
-    def __init__(self, size: int = 8192, sample: float = 1.0) -> None:
+    def __init__(self, size: int = 32_768, sample: float = 1.0) -> None:
         self._size, self._sample = size, sample
-        self._ended: deque[bytes] = deque()
+        self.ended: deque[bytes] = deque(maxlen=size)
         self.dropped = 0
+        self._kinds: dict[tuple[str, ...], bytes] = {}
 
     @property
     def waiting(self) -> int:
         """Return the number of spans in the queue."""
-        return len(self._ended)
-
-    def _leaves_out(self, parent: Trace | None) -> bool:
-        return parent is None and self._sample < 1.0 and _share() >= self._sample
+        return len(self.ended)
 
     def begin(self, operation: TracedRequest) -> OtlpSpan | NoSpan:
         """Begin the span of an MCP request, below that of its caller."""
-        if self._leaves_out(operation.parent):
-            return NO_SPAN
-        attributes: list[tuple[str, str | int]] = [("mcp.method.name", operation.method)]
-        if operation.version:
-            attributes.append(("mcp.protocol.version", operation.version))
-        name = operation.method
-        if operation.method == "tools/call":
-            attributes.append(("gen_ai.operation.name", "execute_tool"))
-        if operation.tool:
-            attributes.append(("gen_ai.tool.name", operation.tool))
-            name = f"{name} {operation.tool}"
-        return OtlpSpan(self, name, _SERVER, operation.parent or below(None), attributes, operation.request)
+        trace = operation.parent
+        if trace is None:
+            if self._sample < 1.0 and _share() >= self._sample:
+                return NO_SPAN
+            trace = _root()
+        kind = (operation.method, operation.tool, operation.version)
+        fields = self._kinds.get(kind) or self._described(kind, f"{kind[0]} {kind[1]}".strip(), _SERVER, _of_mcp(*kind))
+        return OtlpSpan(self, trace, time.time_ns(), fields + attribute("jsonrpc.request.id", operation.request))
 
     def of_rest_call(self, parent: Trace | None) -> OtlpSpan | NoSpan:
         """Begin the span of a call over REST. The tool is in the span of its execution: a caller may not see every name."""
-        if self._leaves_out(parent):
-            return NO_SPAN
-        route = "/v1/tools/{name}/call"
-        attributes: list[tuple[str, str | int]] = [("http.request.method", "POST"), ("http.route", route)]
-        return OtlpSpan(self, f"POST {route}", _SERVER, parent or below(None), attributes)
+        if parent is None:
+            if self._sample < 1.0 and _share() >= self._sample:
+                return NO_SPAN
+            parent = _root()
+        return OtlpSpan(self, parent, time.time_ns(), _REST_CALL)
 
-    def executed(self, execute: Execute, call: Call) -> Coroutine[Any, Any, Success | Failed | Refused]:
-        """Execute a call in a separate span, whose context is sent to the upstream system. A call of a request without a span has none."""
-        if call.trace is None and self._sample < 1.0:
-            return execute(call)
-        trace = below(call.trace)
-        tool = call.tool
-        attributes: list[tuple[str, str | int]] = [
-            ("gen_ai.operation.name", "execute_tool"),
-            ("gen_ai.tool.name", tool.name),
-            ("toolgen.source", tool.source),
-        ]
-        span = OtlpSpan(self, f"execute_tool {tool.name}", _CLIENT, trace, attributes)
-        return _in_span(span, execute, replace(call, trace=trace))
+    def of_execution(self, call: Call) -> OtlpSpan | None:
+        """Begin the span of an execution, whose context is sent to the upstream system; None for a call whose request has no span."""
+        trace, tool = call.trace, call.tool
+        if trace is None:
+            if self._sample < 1.0:
+                return None
+            trace = _root()
+        elif not trace.flags & _SAMPLED:
+            return None
+        else:
+            trace = _below(trace)
+        kind = (tool.source, tool.name)
+        fields = self._kinds.get(kind) or self._described(kind, f"execute_tool {tool.name}", _CLIENT, _of_tool(*kind))
+        return OtlpSpan(self, trace, time.time_ns(), fields)
 
     def of_stage(self, name: str, trace: Trace | None) -> OtlpSpan:
         """Begin the span of a stage of a call, below that of its request."""
-        return OtlpSpan(self, f"stage {name}", _INTERNAL, below(trace), [("toolgen.stage", name)])
+        fields = self._kinds.get((name,)) or self._described(
+            (name,), f"stage {name}", _INTERNAL, [("toolgen.stage", name)]
+        )
+        return OtlpSpan(self, _root() if trace is None else _below(trace), time.time_ns(), fields)
+
+    def _described(
+        self, key: tuple[str, ...], name: str, kind: int, attributes: Iterable[tuple[str, str | int]]
+    ) -> bytes:
+        """Encode the fields that spans of one kind share, once."""
+        if len(self._kinds) >= _MAX_KINDS:
+            self._kinds.clear()
+        fields = self._kinds[key] = described(name, kind, attributes)
+        return fields
 
     def put(self, span: bytes) -> None:
         """Add an ended span; if the queue is full, the oldest is dropped."""
-        if len(self._ended) >= self._size:
-            self._ended.popleft()
-            self.dropped += 1
-        self._ended.append(span)
+        self.dropped += len(self.ended) == self._size
+        self.ended.append(span)
 
     def put_back(self, spans: Sequence[bytes]) -> None:
         """Return unsent spans to the queue, as far as there is space."""
-        room = max(0, self._size - len(self._ended))
+        room = max(0, self._size - len(self.ended))
         kept = spans[len(spans) - room :] if room < len(spans) else spans
         self.dropped += len(spans) - len(kept)
-        self._ended.extendleft(reversed(kept))
+        self.ended.extendleft(reversed(kept))
 
     def take(self, most: int) -> list[bytes]:
         """Remove and return the oldest spans."""
-        return [self._ended.popleft() for _ in range(min(most, len(self._ended)))]
+        return [self.ended.popleft() for _ in range(min(most, len(self.ended)))]
 
 
-class OtlpSpan:
-    """Span of a started request or attempt."""
+class OtlpSpan(Struct, gc=False):
+    """Span of a started request, execution or stage. `fields` are its encoded fields, without those of its trace and times."""
 
-    __slots__ = ("_attributes", "_began", "_kind", "_name", "_queue", "_request", "trace")
-
-    def __init__(
-        self,
-        queue: SpanQueue,
-        name: str,
-        kind: int,
-        trace: Trace,
-        attributes: list[tuple[str, str | int]],
-        request: str = "",
-    ) -> None:
-        self.trace, self._request = trace, request
-        self._queue, self._name, self._kind, self._attributes = queue, name, kind, attributes
-        self._began = time.time_ns()
-
-    def note(self, name: str, value: str | int) -> None:
-        """Add an attribute."""
-        self._attributes.append((name, value))
+    queue: SpanQueue
+    trace: Trace
+    began: int
+    fields: bytes
 
     def end(self, error: str) -> None:
         """End the span; `error` is the code of what went wrong, "" for success. A trace that its caller does not record has no spans."""
-        if not self.trace.flags & _SAMPLED:
-            return
-        if error:
-            self._attributes.append(("error.type", error))
-        self._queue.put(
-            encoded_span(
-                self.trace,
-                self._name,
-                self._kind,
-                (self._began, time.time_ns()),
-                tuple(self._attributes),
-                failed=bool(error),
-                request=self._request,
-            )
-        )
+        trace = self.trace
+        if trace.flags & _SAMPLED:
+            fields = self.fields
+            if error:
+                fields += failure(error)
+            if trace.state:
+                fields += trace_state(trace.state)
+            self.queue.put(encoded_span(trace, self.began, time.time_ns(), fields))
+
+    def executed(self, result: Success | Failed | Refused) -> None:
+        """End the span of an execution with its outcome: the status of the answer, the number of attempts, and the code of an error."""
+        if not isinstance(result, Refused):
+            if (status := result.delivery.status) is not None:
+                self.fields += _attribute("http.response.status_code", status)
+            if (attempts := result.delivery.attempts) is not None and attempts > 1:
+                self.fields += _attribute("toolgen.attempts", attempts)
+        self.end("" if isinstance(result, Success) else result.error.code)
 
 
-async def _in_span(span: OtlpSpan, execute: Execute, call: Call) -> Success | Failed | Refused:
-    error = "cancelled"
-    try:
-        result = await execute(call)
-        error = _outcome(span, result)
-    except Exception:
-        error = "internal"
-        raise
-    finally:
-        span.end(error)
-    return result
+def _of_mcp(method: str, tool: str, version: str) -> Iterable[tuple[str, str | int]]:
+    yield "mcp.method.name", method
+    if version:
+        yield "mcp.protocol.version", version
+    if method == "tools/call":
+        yield "gen_ai.operation.name", "execute_tool"
+    if tool:
+        yield "gen_ai.tool.name", tool
 
 
-def _outcome(span: OtlpSpan, result: Success | Failed | Refused) -> str:
-    """Return the code of an outcome, "" for success. Status and number of attempts go into the span."""
-    if not isinstance(result, Refused):
-        if result.delivery.status is not None:
-            span.note("http.response.status_code", result.delivery.status)
-        if result.delivery.attempts is not None and result.delivery.attempts > 1:
-            span.note("toolgen.attempts", result.delivery.attempts)
-    return "" if isinstance(result, Success) else result.error.code
+def _of_tool(source: str, name: str) -> Iterable[tuple[str, str | int]]:
+    yield "gen_ai.operation.name", "execute_tool"
+    yield "gen_ai.tool.name", name
+    yield "toolgen.source", source
 
 
-def below(parent: Trace | None) -> Trace:
-    """Return a new position in a trace, below another; without one, in a new trace."""
-    if parent is None:
-        return Trace(trace_id=f"{_bits(128) or 1:032x}", span_id=f"{_bits(64) or 1:016x}", flags=_SAMPLED)
+def _root() -> Trace:
+    """Return a position in a new trace."""
+    return Trace(trace_id=f"{_bits(128) or 1:032x}", span_id=f"{_bits(64) or 1:016x}", flags=_SAMPLED)
+
+
+def _below(parent: Trace) -> Trace:
+    """Return a new position below another one."""
     return Trace(
         trace_id=parent.trace_id,
         span_id=f"{_bits(64) or 1:016x}",

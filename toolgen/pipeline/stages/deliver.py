@@ -19,6 +19,7 @@ from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import current_masking
 from toolgen.model.result import Error, Failed, Pending, Refused, Result, Success
 from toolgen.model.tool import Effect, Tool
+from toolgen.model.trace_context import Trace
 from toolgen.pipeline.caller_requests import CallerRequests
 from toolgen.pipeline.filtered_channel import EXTERNAL, INSPECTED, REDACTED, FilteredChannel
 from toolgen.pipeline.middleware import CallContext, Next
@@ -27,7 +28,17 @@ from toolgen.pipeline.stages.broken_off import not_awaited
 from toolgen.pipeline.text_files import named_texts, written_texts
 from toolgen.policy.rules import DecisionNote
 
-__all__ = ["BROKEN", "AccountQueue", "Deliver", "ExecutionSpans", "Preview", "Promises", "checked_first", "failure"]
+__all__ = [
+    "BROKEN",
+    "AccountQueue",
+    "Deliver",
+    "ExecutionSpan",
+    "ExecutionSpans",
+    "Preview",
+    "Promises",
+    "checked_first",
+    "failure",
+]
 
 _WAITS = frozenset({"input_required", "approval_required", "authorization_required", "deferred"})
 BROKEN = DecisionNote(rule="output_schema", verdict="", status="broken")
@@ -72,13 +83,24 @@ class AccountQueue(Protocol):
         """Store a call until the account is linked; return the error for its caller, or None if the call is not stored."""
 
 
+class ExecutionSpan(Protocol):
+    """Span of an execution. A protocol, because the gateway implements it, and the pipeline must not import it."""
+
+    @property
+    def trace(self) -> Trace: ...
+
+    def executed(self, result: Success | Failed | Refused) -> None:
+        """End the span with an outcome."""
+
+    def end(self, error: str) -> None:
+        """End the span of an execution without an outcome; `error` is its code."""
+
+
 class ExecutionSpans(Protocol):
     """Receiver of the span of each execution. A protocol, because the gateway implements it, and the pipeline must not import it."""
 
-    def executed(
-        self, execute: Callable[[Call], Coroutine[Any, Any, Success | Failed | Refused]], call: Call
-    ) -> Coroutine[Any, Any, Success | Failed | Refused]:
-        """Execute a call in a span of its own."""
+    def of_execution(self, call: Call) -> ExecutionSpan | None:
+        """Begin the span of an execution; None if it has none."""
 
 
 class Deliver(Struct, frozen=True, kw_only=True):
@@ -156,7 +178,8 @@ class Deliver(Struct, frozen=True, kw_only=True):
     ) -> Result:
         """Run an executor for as long as its caller waits, or to the end if the call must not `end early`. `asked` is the call to keep, if
         that is another one."""
-        result: Success | Failed | Refused
+        result: Success | Failed | Refused | None = None
+        ended, span = "internal", None
         caller_connection = call_context.caller_connection
         if call.principal.account:
             call_context.notes += (replace(_CHOSEN, arguments={"account": call.principal.account}),)
@@ -164,17 +187,24 @@ class Deliver(Struct, frozen=True, kw_only=True):
         if task is None:
             return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=False)
         try:
-            result = await (execute(call) if self.spans is None else self.spans.executed(execute, call))
+            if self.spans is not None and (span := self.spans.of_execution(call)) is not None:
+                result = await execute(replace(call, trace=span.trace))
+            else:
+                result = await execute(call)
         except asyncio.CancelledError:
+            ended = "cancelled"
             if not caller_connection.is_cancelled(task):
                 raise
             return not_awaited(call, cancel_requested=caller_connection.cancel_requested, begun=True)
         except AuthorizationRequiredError as error:
+            ended = error.code
             return await self._awaits_account(asked or call, error, call_context)
         except ToolgenError as error:
             result = Failed(error=failure(error))
         finally:
             caller_connection.exit_executor(task)
+            if span is not None:
+                span.end(ended) if result is None else span.executed(result)
         if (
             isinstance(result, Success)
             and call.tool.output_schema is not None

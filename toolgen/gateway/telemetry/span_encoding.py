@@ -66,17 +66,17 @@ def encoded_span(trace: Trace, began: int, ended: int, fields: bytes) -> bytes:
 
 def described(name: str, kind: int, attributes: Iterable[tuple[str, str | int]]) -> bytes:
     """Return the fields of a span that many spans share: name, kind and attributes."""
-    fields = [_NAME, _sized(_text(name)), _KIND, _varint(kind)]
+    fields = [_NAME, _sized(name.encode("utf-8", "replace")), _KIND, _varint(kind)]
     return b"".join(fields + [attribute(key, value) for key, value in attributes])
 
 
 def attribute(name: str, value: str | int) -> bytes:
     """Return an attribute as a field of a span."""
-    key = _text(name)
+    key = name.encode("utf-8", "replace")
     if isinstance(value, int):
         written = b"\x18" + _varint(value & _UINT64)
     else:
-        text = _text(value)
+        text = value.encode("utf-8", "replace")
         if len(key) + len(text) + 6 < _ONE_BYTE:
             sizes = len(key) + len(text) + 6, len(key), len(text) + 2, len(text)
             return b"J%c\n%c%b\x12%c\n%c%b" % (sizes[0], sizes[1], key, sizes[2], sizes[3], text)
@@ -92,11 +92,7 @@ def failure(code: str) -> bytes:
 
 def trace_state(state: str) -> bytes:
     """Return the field with the `tracestate` of a span."""
-    return _STATE + _sized(_text(state))
-
-
-def _text(value: str) -> bytes:
-    return value.encode("utf-8", "replace")
+    return _STATE + _sized(state.encode())
 
 
 def _sized(data: bytes) -> bytes:

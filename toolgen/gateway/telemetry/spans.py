@@ -24,6 +24,7 @@ __all__ = ["OtlpSpan", "SpanQueue"]
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3  # kinds of spans, as OTLP numbers them
 _SAMPLED = 1
 _MAX_KINDS = 4096
+_NOT_ZERO = 1 << 64 | 1  # neither id may be zero (W3C Trace Context, section 3.2.2)
 _random = random.Random()  # noqa: S311 - ids of traces are no secrets
 _bits, _share = _random.getrandbits, _random.random
 _ROUTE = "/v1/tools/{name}/call"
@@ -175,14 +176,15 @@ def _of_tool(source: str, name: str) -> Iterable[tuple[str, str | int]]:
 
 def _root() -> Trace:
     """Return a position in a new trace."""
-    return Trace(trace_id=f"{_bits(128) or 1:032x}", span_id=f"{_bits(64) or 1:016x}", flags=_SAMPLED)
+    ids = (_bits(192) | _NOT_ZERO).to_bytes(24, "big").hex()
+    return Trace(trace_id=ids[:32], span_id=ids[32:], flags=_SAMPLED)
 
 
 def _below(parent: Trace) -> Trace:
     """Return a new position below another one."""
     return Trace(
         trace_id=parent.trace_id,
-        span_id=f"{_bits(64) or 1:016x}",
+        span_id=(_bits(64) | 1).to_bytes(8, "big").hex(),
         parent_id=parent.span_id,
         flags=parent.flags,
         state=parent.state,

@@ -1,24 +1,26 @@
 """Latency of the console's pages with a million audit entries: the time from a request to its whole answer.
 
 `python -m bench.console` runs it, on the log of `bench.index`. The first answer of each page is printed separately from the median of
-later ones, which use cached figures.
+later ones, which use cached figures. `--record FOLDER` takes the log and the index that `bench.long_record --dir FOLDER --keep` left.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import json
 import re
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 
-from bench.index import make_log
+from bench.index import BEGAN, SECONDS_EACH, make_log
 from tests.projects import POLICY, make_project
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.console.app import console_of
@@ -26,7 +28,6 @@ from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
 
 KEY = "bench-key"
-NOW = 1_750_000_000.0 + 2_500
 PAGES = (
     "overview?over=1h",
     "overview?over=24h",
@@ -54,15 +55,35 @@ PAGES = (
 BUDGET_MS = 150.0
 
 
-async def main(entries: int, rounds: int, budget: float) -> None:
+@contextlib.contextmanager
+def _record(project: Path, entries: int, record: Path | None) -> Iterator[None]:
+    """Give a project a new log, or one of a folder with its index, which are moved back afterwards."""
+    log, index = project / "var" / "audit", project / "var" / "state" / "audit-index.db"
+    if record is None:
+        make_log(log, entries)
+        yield
+        return
+    places = ((record / "log", log), (record / "index.db", index))
+    for kept, place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        kept.rename(place)
+    try:
+        yield
+    finally:
+        for kept, place in places:
+            place.rename(kept)
+
+
+async def main(entries: int, rounds: int, budget: float, record: Path | None) -> None:
     """Prints a line for each page, and fails where a median is over the budget."""
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=record))
         policy = json.loads(json.dumps(POLICY))
         key = "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()
         policy["principals"]["rita"] = {"api_key": key, "roles": ["reviewer"]}
         path = make_project(Path(folder) / "project", policy=policy)
-        make_log(path.parent / "var" / "audit", entries)
-        gateway, clock = Gateway.load(path), FixedClock(NOW)
+        stack.enter_context(_record(path.parent, entries, record))
+        gateway, clock = Gateway.load(path), FixedClock(BEGAN + entries * SECONDS_EACH)
         app = App(gateway)
         app.open_console(lambda authentication: console_of(gateway, authentication, clock=clock))
         transport = httpx.ASGITransport(app)
@@ -93,5 +114,6 @@ if __name__ == "__main__":
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--budget", type=float, default=BUDGET_MS, help="milliseconds a page may take")
+    parser.add_argument("--record", type=Path, help="folder of a log and its index, of this number of entries")
     given = parser.parse_args()
-    asyncio.run(main(given.entries, given.rounds, given.budget))
+    asyncio.run(main(given.entries, given.rounds, given.budget, given.record))

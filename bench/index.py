@@ -21,7 +21,8 @@ from toolgen.audit.index.index import RecordIndex
 from toolgen.audit.index.row import RecordFilter
 
 _SEGMENT = 64 * 2**20
-_START = 1_750_000_000.0
+BEGAN, SECONDS_EACH = 1_750_000_000.0, 0.0025
+"""Time of the first entry, and seconds between two."""
 _DIGEST = "sha256:" + "0" * 64
 _PRINCIPALS = [f"agent-{number}" for number in range(40)]
 _TOOLS = [
@@ -47,9 +48,9 @@ SEARCHES: dict[str, RecordFilter] = {
     "status": RecordFilter(status="refused"),
     "code": RecordFilter(code="timeout"),
     "session": RecordFilter(session="s-1234"),
-    "time": RecordFilter(since=int((_START + 1000) * 1e6), until=int((_START + 1010) * 1e6)),
+    "time": RecordFilter(since=int((BEGAN + 1000) * 1e6), until=int((BEGAN + 1010) * 1e6)),
     "principal, status": RecordFilter(principal="agent-7", status="error"),
-    "tool glob, code, time": RecordFilter(tool="crm__*", code="rate_limited", since=int((_START + 500) * 1e6)),
+    "tool glob, code, time": RecordFilter(tool="crm__*", code="rate_limited", since=int((BEGAN + 500) * 1e6)),
     "rule, session (none)": RecordFilter(rule="support-writes", session="s-none"),
     "call": RecordFilter(call_id="call_000000000000000000001234"),
     "text (not indexed), principal": RecordFilter(text="needle 4711", principal="agent-7"),
@@ -59,7 +60,7 @@ SEARCHES: dict[str, RecordFilter] = {
 def lines(entries: int) -> Iterator[bytes]:
     """The lines of a stream of that many entries: calls whose outcomes come a little after their intents."""
     chance = random.Random(8)
-    prev, seq, now = "", 0, _START
+    prev, seq, now = "", 0, BEGAN
     waiting: list[tuple[float, dict[str, object]]] = []
 
     def sealed(fields: dict[str, object], moment: float) -> bytes:
@@ -69,7 +70,7 @@ def lines(entries: int) -> Iterator[bytes]:
         return line
 
     for number in range(entries // 2):
-        now += 0.005
+        now += 2 * SECONDS_EACH
         status, code, verdict, rule = chance.choice(_ENDINGS)
         duration = chance.lognormvariate(3.5, 0.8)
         call: dict[str, object] = {

@@ -70,11 +70,13 @@ def main() -> int:
     parser.add_argument("--entries", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dir", type=Path, default=None, help="folder in which logs and indexes are written")
+    parser.add_argument("--keep", action="store_true", help="keep them, each in a folder named by its entries")
     chosen = parser.parse_args()
     rows = []
     for entries in chosen.entries:
         with tempfile.TemporaryDirectory(dir=chosen.dir) as folder:
-            rows.append(measure(Path(folder), entries, chosen.rounds))
+            place = Path(chosen.dir or ".", str(entries)) if chosen.keep else Path(folder)
+            rows.append(measure(place, entries, chosen.rounds))
     return 0 if all(after <= MOST * before for before, after in zip(rows[0], rows[-1], strict=True)) else 1
 
 

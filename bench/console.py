@@ -1,26 +1,24 @@
 """Latency of the console's pages with a million audit entries: the time from a request to its whole answer.
 
 `python -m bench.console` runs it, on the log of `bench.index`. The first answer of each page is printed separately from the median of
-later ones, which use cached figures. `--record FOLDER` takes the log and the index that `bench.long_record --dir FOLDER --keep` left.
+later ones, which use cached figures. `--record DIR/ENTRIES` takes the log and the index that `bench.long_record --dir DIR --keep` left.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import hashlib
 import json
 import re
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 
-from bench.index import BEGAN, SECONDS_EACH, make_log
+from bench.index import BEGAN, SECONDS_EACH, make_log, take_record
 from tests.projects import POLICY, make_project
 from toolgen.core.clock import FixedClock
 from toolgen.frontends.console.app import console_of
@@ -55,34 +53,17 @@ PAGES = (
 BUDGET_MS = 150.0
 
 
-@contextlib.contextmanager
-def _record(project: Path, entries: int, record: Path | None) -> Iterator[None]:
-    """Give a project a new log, or one of a folder with its index, which are moved back afterwards."""
-    log, index = project / "var" / "audit", project / "var" / "state" / "audit-index.db"
-    if record is None:
-        make_log(log, entries)
-        yield
-        return
-    places = ((record / "log", log), (record / "index.db", index))
-    for kept, place in places:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        kept.rename(place)
-    try:
-        yield
-    finally:
-        for kept, place in places:
-            place.rename(kept)
-
-
 async def main(entries: int, rounds: int, budget: float, record: Path | None) -> None:
     """Prints a line for each page, and fails where a median is over the budget."""
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=record))
+    with tempfile.TemporaryDirectory() as folder:
         policy = json.loads(json.dumps(POLICY))
         key = "sha256:" + hashlib.sha256(KEY.encode()).hexdigest()
         policy["principals"]["rita"] = {"api_key": key, "roles": ["reviewer"]}
         path = make_project(Path(folder) / "project", policy=policy)
-        stack.enter_context(_record(path.parent, entries, record))
+        if record is None:
+            make_log(path.parent / "var" / "audit", entries)
+        else:
+            take_record(path.parent, record)
         gateway, clock = Gateway.load(path), FixedClock(BEGAN + entries * SECONDS_EACH)
         app = App(gateway)
         app.open_console(lambda authentication: console_of(gateway, authentication, clock=clock))

@@ -102,6 +102,15 @@ def lines(entries: int) -> Iterator[bytes]:
         yield sealed(ending, max(now, moment))
 
 
+def take_record(project: Path, kept: Path) -> None:
+    """Give a project a log and its index that `bench.long_record --keep` left on the same file system. Its calls are added to them."""
+    log, index = project / "var" / "audit", project / "var" / "state" / "audit-index.db"
+    for place in (log, index):
+        place.parent.mkdir(parents=True, exist_ok=True)
+    log.symlink_to((kept / "log").absolute())
+    index.hardlink_to(kept / "index.db")  # the index is not opened through a link to its path
+
+
 def make_log(directory: Path, entries: int) -> int:
     """Writes the log; returns its bytes."""
     directory.mkdir(parents=True)

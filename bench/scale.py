@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from msgspec import Struct
 
 from bench.bridged import SERVER
 from bench.calls import REST, UPSTREAM, load, made_project, resident_mb, serving, thread_seconds
-from bench.index import make_log
+from bench.index import make_log, take_record
 from tests.projects import KEY
 
 LANES, CALLS, MORE = 16, 1600, 1.05
@@ -141,7 +142,10 @@ def _rules(project: Path, count: int) -> None:
     _policy(project, change)
 
 
-def _record(project: Path, count: int) -> None:
+def _record(project: Path, count: int, *, kept: Path | None = None) -> None:
+    if kept is not None and (kept / str(count)).exists():
+        take_record(project, kept / str(count))
+        return
     make_log(project / "var" / "audit", count)
     # A gateway that starts on a log without an index fills it, beside the calls that are measured.
     subprocess.run([sys.executable, "-m", "toolgen", "audit", "index"], cwd=project, check=True, capture_output=True)
@@ -283,12 +287,14 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=[*DIMENSIONS], default=[*DIMENSIONS])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--part", type=float, default=1.0, help="share of each large number")
+    parser.add_argument("--records", type=Path, help="folder of the records that `bench.long_record --keep` left")
     chosen = parser.parse_args()
     good = []
     for name in chosen.only:
         dimension = DIMENSIONS[name]
         large = max(dimension.small + 1, int(dimension.large * chosen.part))
-        one = Dimension(small=dimension.small, large=large, prepare=dimension.prepare, occupy=dimension.occupy)
+        prepare = partial(_record, kept=chosen.records) if dimension.prepare is _record else dimension.prepare
+        one = Dimension(small=dimension.small, large=large, prepare=prepare, occupy=dimension.occupy)
         good.append(measure(name, one, chosen.rounds))
     return 0 if all(good) or chosen.rounds < _JUDGED else 1
 

@@ -17,7 +17,7 @@ import psycopg
 
 from tests.faults.processes import free_port, started, until
 
-__all__ = ["FrontProxy", "Indexer", "Postgres"]
+__all__ = ["FrontProxy", "Indexer", "Postgres", "program"]
 
 
 class FrontProxy:
@@ -75,11 +75,32 @@ class Postgres:
             if self._user is not None:
                 account = pwd.getpwnam(self._user)
                 os.chown(self._folder, account.pw_uid, account.pw_gid)
-            command = [_program("initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"]
+            command = [
+                program("initdb") or "initdb",
+                "-D",
+                str(data),
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "-N",
+            ]
             subprocess.run(command, check=True, capture_output=True, user=self._user, cwd=self._folder)
         (data / "postmaster.pid").unlink(missing_ok=True)
         self._process = started(
-            [_program("postgres"), "-D", str(data), "-k", str(self._folder), "-p", str(self.port), "-h", "127.0.0.1"],
+            [
+                program("postgres") or "postgres",
+                "-D",
+                str(data),
+                "-k",
+                str(self._folder),
+                "-p",
+                str(self.port),
+                "-h",
+                "127.0.0.1",
+            ],
             self._folder.with_suffix(".log"),
             user=self._user,
         )
@@ -146,10 +167,9 @@ def _toolgen(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "toolgen", *arguments]
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str | None:
+    """Return the path of a program on the PATH or of PostgreSQL in Debian's folders; None if it is not installed."""
     found = shutil.which(name) or next(
         iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)), None
     )
-    if found is None:
-        raise FileNotFoundError(f"{name} is not installed")
-    return str(Path(found).resolve())
+    return None if found is None else str(Path(found).resolve())

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.cluster import Cluster
+from tests.faults.cluster import PROGRAMS, Cluster
 from tests.faults.machine import Machine, build_library
 from tests.faults.processes import started
+from tests.faults.services import program
 from tests.simulation.invariants import INVARIANTS, check
 
-PROGRAMS = ("redis-server", "haproxy")
 pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture(autouse=True)
 def _installed() -> None:
-    for program in PROGRAMS:
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
+    for name in PROGRAMS:
+        if program(name) is None:
+            pytest.skip(f"{name} is not installed")
 
 
 def test_a_cluster_without_faults_does_what_it_acknowledges(tmp_path: Path) -> None:
@@ -47,12 +47,12 @@ def test_clock_and_disk_of_one_process_are_set_wrong_and_right_again(tmp_path: P
     if library is None:
         pytest.skip("a C compiler is not installed")
     machine = Machine(tmp_path / "machine", library)
-    program = "import os, time\nbegan = time.monotonic()\nos.fdatasync(1)\nprint(time.time(), time.monotonic() - began)"
+    code = "import os, time\nbegan = time.monotonic()\nos.fdatasync(1)\nprint(time.time(), time.monotonic() - began)"
 
     def run() -> tuple[float, float]:
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
-        assert started([shutil.which("python3") or "python3", "-c", program], log, machine.environment).wait() == 0
+        assert started([shutil.which("python3") or "python3", "-c", code], log, machine.environment).wait() == 0
         wall, took = log.read_text().split()
         return float(wall), float(took)
 

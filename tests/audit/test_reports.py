@@ -79,7 +79,7 @@ def test_an_entry_is_an_event_that_the_schema_of_ocsf_takes(
     event = ocsf_entry(line, effects={"pets__get_pet": "read"}, version="1.0")
     assert [error.message for error in judge.iter_errors(event)] == []
     assert [*judge.iter_errors({**event, "severity_id": 77})]
-    assert (event["class_uid"], event["metadata"]["uid"]) == (6003, "gateway-1:7")
+    assert (event["class_uid"], event["metadata"]["uid"]) == (6003, f"gateway-1:7:{'0' * 16}")
     assert (event["metadata"]["event_code"], event["raw_data"].encode()) == (entry["event"], line)
     activities = {"pets__get_pet": (2, "Read"), "x__y": (0, "Unknown"), "": (99, entry["event"].capitalize())}
     assert (event["activity_id"], event["activity_name"]) == activities[entry.get("tool", "")]

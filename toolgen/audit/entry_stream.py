@@ -15,9 +15,11 @@ from toolgen.core.descriptors import open_descriptor, replace_file, sync, sync_f
 from toolgen.core.errors import AuditError
 from toolgen.core.files import read_file
 
-__all__ = ["BatchSize", "EntryBatch", "RecordedEntry", "SentEntries", "StreamPlace", "entries_behind"]
+__all__ = ["MARK_LENGTH", "BatchSize", "EntryBatch", "RecordedEntry", "SentEntries", "StreamPlace", "entries_behind"]
 
 _MAX_SIZE = 4 * 1024 * 1024
+MARK_LENGTH = 16
+"""Digits of a hash that identify an entry where it arrives."""
 _BAD = frozenset({"error", "refused", "unfinished"})
 _BLOCK = 64 * 1024
 _TAIL = 8 * 1024 * 1024  # of a file that is being written: zeros that are written ahead, and the last entries
@@ -46,6 +48,19 @@ class RecordedEntry(Struct, frozen=True, kw_only=True):
     time: str
     event: str
     status: str = ""
+    hash: str = ""
+
+    @property
+    def mark(self) -> str:
+        """Return the first digits of the hash, "" if the line has none.
+
+        They differ between logs whose streams have the same name: the logs of several machines, or of several tenants.
+        """
+        return self.hash[:MARK_LENGTH]
+
+    def identity(self, stream: str) -> str:
+        """Return the text by which a receiver knows this entry of a stream, should it arrive twice."""
+        return f"{stream}:{self.seq}:{self.mark}"
 
     @property
     def bad(self) -> bool:
@@ -67,6 +82,7 @@ class _Head(Struct):
     time: str = ""
     event: str = ""
     status: str = ""
+    hash: str = ""
 
 
 _head = msgspec.json.Decoder(_Head).decode
@@ -98,7 +114,9 @@ class SentEntries:
                 length += len(line)
                 last = StreamPlace(place.segment, place.offset, head.seq)
                 entries.append(
-                    RecordedEntry(line=line, seq=head.seq, time=head.time, event=head.event, status=head.status)
+                    RecordedEntry(
+                        line=line, seq=head.seq, time=head.time, event=head.event, status=head.status, hash=head.hash
+                    )
                 )
             if entries and last is not None:
                 yield EntryBatch(stream=stream, entries=tuple(entries), place=last, full=full)

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from toolgen.audit.durations import SortedDurations, percentile
+from toolgen.audit.entry_stream import MARK_LENGTH
 from toolgen.audit.index.index import Sample
 from toolgen.audit.index.row import micros
 from toolgen.core.json_codec import file_json
@@ -281,7 +282,8 @@ def ocsf_entry(line: bytes, *, effects: Mapping[str, str], version: str = "") ->
         event["api"]["operation"] = kind
     if not entry.get("status"):
         event |= {"status_id": 0, "status": "Unknown"}
-    event["metadata"] |= {"uid": f"{entry['stream']}:{entry['seq']}", "event_code": kind}
+    uid = f"{entry['stream']}:{entry['seq']}:{str(entry.get('hash', ''))[:MARK_LENGTH]}"
+    event["metadata"] |= {"uid": uid, "event_code": kind}
     if entry.get("call_id"):
         event["metadata"]["correlation_uid"] = str(entry["call_id"])
     event["unmapped"] = {"event": kind}

@@ -119,6 +119,30 @@ async def test_entries_arrive_in_order_as_they_were_recorded(sink: Sink, log: Au
     assert (shipper.sent, shipper.failed, shipper.lag_s, shipper.entries_behind, shipper.warning) == (8, 0, 0, 0, "")
 
 
+async def test_logs_of_two_gateways_or_tenants_are_told_apart_where_they_arrive(
+    sink: Sink, log: AuditLog, tmp_path: Path
+) -> None:
+    """Both write a stream of the same name: a receiver that drops what arrives twice must not drop the entries of one of them."""
+    other = tmp_path / "other"
+    (other / "audit").mkdir(parents=True)
+    second = opened(other / "audit", PLAIN)
+    await add(second, 11, 13)
+    async with sink.serving():
+        trials = [Trial(sink, log, tmp_path), Trial(sink, log, other, ca=sink.authority.path)]
+        for trial in trials:
+            await trial.once()
+        await arrived(sink, 12)
+        sent = list(sink.identities)
+        for trial in trials:  # a gateway that did not note what arrived sends it again
+            trial.place.unlink()
+            await trial.once()
+            await trial.shipper.stop()
+        await arrived(sink, 24)
+    await second.close()
+    assert len(set(sent)) == len(sent) > 1
+    assert sink.identities == sent * 2
+
+
 async def test_entries_wait_while_a_destination_is_down_and_are_sent_from_where_it_stopped(
     sink: Sink, log: AuditLog, tmp_path: Path
 ) -> None:
@@ -267,7 +291,9 @@ async def test_entries_are_sent_as_events_of_ocsf_and_those_without_that_form_ar
         encode=OcsfEncoder({"pets__get_pet": "read"}),
     )
     await shipper.ship(SentEntries(directory, tmp_path / "sink.json"), forever=False)
-    assert [one["metadata"]["uid"] for one in sent] == [f"gateway-1:{seq}" for seq in range(1, 7)]
+    assert [one["metadata"]["uid"] for one in sent] == [
+        f"gateway-1:{entry['seq']}:{entry['hash'][:16]}" for entry in recorded(directory)[:6]
+    ]
     assert {(one["class_uid"], one["activity_name"]) for one in sent} == {(6003, "Read")}
     assert [json.loads(one["raw_data"]) for one in sent] == recorded(directory)[:6]
     assert (shipper.sent, shipper.set_aside, shipper.failed) == (7, 1, 0)
@@ -368,7 +394,7 @@ def test_a_message_of_syslog_holds_what_receivers_sort_by_and_escapes_it() -> No
     entry = made_entry(7, status="refused")
     message = syslog_message('a"]\\', OutgoingEntry(entry=entry, body=b'{"a":1}'))
     assert message.startswith(b"<108>1 2026-01-01T00:00:00.000001Z ")
-    assert message.endswith(b' outcome [toolgen@32473 stream="a\\"\\]\\\\" seq="7"] {"a":1}')
+    assert message.endswith(b' outcome [toolgen@32473 stream="a\\"\\]\\\\" seq="7" hash="0000000000000000"] {"a":1}')
 
 
 @pytest.mark.parametrize(

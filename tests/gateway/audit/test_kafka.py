@@ -80,7 +80,8 @@ async def test_a_broker_of_another_maker_takes_entries_and_gives_them_back(
     known = recorded(directory)
     assert [json.loads(one.value()) for one in found] == known
     assert {(one.partition(), one.key()) for one in found} == {(found[0].partition(), b"gateway-1")}
-    assert [one.headers() for one in found] == [[("seq", str(entry["seq"]).encode())] for entry in known]
+    headers = [[("seq", str(entry["seq"]).encode()), ("hash", entry["hash"][:16].encode())] for entry in known]
+    assert [one.headers() for one in found] == headers
 
 
 async def test_an_advertised_broker_needs_a_place_in_the_egress_rules(broker: str) -> None:

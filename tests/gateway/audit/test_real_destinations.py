@@ -63,7 +63,8 @@ async def test_objects_of_entries_are_locked(directory: Path, monkeypatch: pytes
         shipper = await shipped({"s3": {**bucket, "retention": retention}}, directory)
         assert (shipper.sent, shipper.failed, shipper.warning) == (40, 0, "")
         (found,) = s3.list_objects_v2(Bucket="records")["Contents"]
-        assert found["Key"] == "a/gateway-1/000000000001-000000000040.jsonl"
+        mark = recorded(directory)[-1]["hash"][:16]
+        assert found["Key"] == f"a/gateway-1/000000000001-000000000040-{mark}.jsonl"
         stored = s3.get_object(Bucket="records", Key=found["Key"])
         assert [msgspec.json.decode(line) for line in stored["Body"].read().splitlines()] == recorded(directory)
         assert stored["ObjectLockMode"] == "COMPLIANCE"

@@ -33,6 +33,8 @@ class Sink(ABC):
         self.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.tls.load_cert_chain(certificate, key)
         self.received: list[Entry] = []
+        self.identities: list[str] = []
+        """Texts by which a receiver knows an entry, or a batch, that arrives twice."""
         self.requests = 0
         self.failing, self.poison = "", 0
         self.port = 0
@@ -100,11 +102,19 @@ def recorded(directory: Path) -> list[Entry]:
 
 def made_entry(seq: int, **fields: Any) -> RecordedEntry:
     """An entry as the reader of the log gives it."""
-    content = {"seq": seq, "stream": "gateway-1", "time": "2026-01-01T00:00:00.000001Z", "event": "outcome", **fields}
+    content = {
+        "seq": seq,
+        "stream": "gateway-1",
+        "time": "2026-01-01T00:00:00.000001Z",
+        "event": "outcome",
+        "hash": f"{seq:064x}",
+        **fields,
+    }
     return RecordedEntry(
         line=msgspec.json.encode(content),
         seq=seq,
         time=content["time"],
         event=content["event"],
         status=fields.get("status", ""),
+        hash=content["hash"],
     )

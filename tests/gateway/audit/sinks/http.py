@@ -24,5 +24,7 @@ class LinesSink(HttpSink):
         if not self.takes(lines):
             return 422, b"canary in an answer"
         sent = self.received[-len(lines) :]
-        assert headers["idempotency-key"] == f"{sent[0]['stream']}:{sent[0]['seq']}-{sent[-1]['seq']}"
+        first, last = sent[0], sent[-1]
+        assert headers["idempotency-key"] == f"{first['stream']}:{first['seq']}-{last['seq']}:{last['hash'][:16]}"
+        self.identities.append(headers["idempotency-key"])
         return 202, b""

@@ -107,7 +107,9 @@ class BrokerSink(Sink):
         taken = self.takes([one.value or b"" for one in batch.records])
         for one, entry in zip(batch.records, self.received[-len(batch.records) :] if taken else (), strict=False):
             assert one.key == entry["stream"].encode()
-            assert [(header.key, header.value) for header in one.headers] == [(b"seq", str(entry["seq"]).encode())]
+            identity = {"seq": str(entry["seq"]), "hash": entry["hash"][:16]}
+            assert {(header.key or b"").decode(): (header.value or b"").decode() for header in one.headers} == identity
+            self.identities.append(":".join((entry["stream"], *identity.values())))
             assert part.index == zlib.crc32(one.key) % PARTITIONS
         code = ErrorCode.none if taken else ErrorCode.invalid_record
         self.partitions.add(part.index)

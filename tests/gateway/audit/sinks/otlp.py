@@ -31,7 +31,8 @@ class CollectorSink(HttpSink):
                 entry = self.received[-1]
                 assert record.time_unix_nano == micros(entry["time"]) * 1000
                 said = {one.key: one.value.string_value or one.value.int_value for one in record.attributes}
-                assert said["log.record.uid"] == f"{entry['stream']}:{entry['seq']}"
+                assert said["log.record.uid"] == f"{entry['stream']}:{entry['seq']}:{entry['hash'][:16]}"
+                self.identities.append(str(said["log.record.uid"]))
                 assert record.event_name == f"toolgen.audit.{entry['event']}"
         answer.partial_success.rejected_log_records = refused
         return 200, bytes(answer.SerializeToString())

@@ -59,6 +59,8 @@ class BucketSink(HttpSink):
         self.takes(body.splitlines())
         sent = [entry["seq"] for entry in self.received[-len(body.splitlines()) :]]
         stream = self.received[-1]["stream"]
-        assert path == f"/records/toolgen/a_b/{stream}/{sent[0]:012d}-{sent[-1]:012d}.jsonl"
+        mark = self.received[-1]["hash"][:16]
+        assert path == f"/records/toolgen/a_b/{stream}/{sent[0]:012d}-{sent[-1]:012d}-{mark}.jsonl"
+        self.identities.append(path)
         self.objects[path] = body
         return 200, b""

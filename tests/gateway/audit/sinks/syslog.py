@@ -9,7 +9,8 @@ from typing import Any
 from tests.gateway.audit.sinks.base import Sink
 
 HEAD = re.compile(
-    rb'<(\d+)>1 (\S+) \S+ toolgen \d+ (\S+) \[toolgen@32473 stream="([^"]+)" seq="(\d+)"\] (\{.*\})\Z', re.DOTALL
+    rb'<(\d+)>1 (\S+) \S+ toolgen \d+ (\S+) \[toolgen@32473 stream="([^"]+)" seq="(\d+)" hash="([0-9a-f]{16})"\] (\{.*\})\Z',
+    re.DOTALL,
 )
 
 
@@ -27,5 +28,8 @@ class SyslogSink(Sink):
             message = await reader.readexactly(int(size))
             found = HEAD.match(message)
             assert found is not None, message
-            self.takes([found[6]])
-            assert (self.received[-1]["stream"], self.received[-1]["seq"]) == (found[4].decode(), int(found[5]))
+            self.takes([found[7]])
+            entry = self.received[-1]
+            identity = (entry["stream"], str(entry["seq"]), entry["hash"][:16])
+            assert identity == tuple(part.decode() for part in found.groups()[3:6])
+            self.identities.append(":".join(identity))

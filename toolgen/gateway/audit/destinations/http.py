@@ -24,7 +24,8 @@ class HttpReceiver:
         """
         headers = await self._http.revealed(self._target.headers)
         headers["Content-Type"] = "application/x-ndjson"
-        headers["Idempotency-Key"] = f"{stream}:{entries[0].entry.seq}-{entries[-1].entry.seq}"
+        first, last = entries[0].entry, entries[-1].entry
+        headers["Idempotency-Key"] = f"{stream}:{first.seq}-{last.seq}:{last.mark}"
         body = b"".join(one.body + b"\n" for one in entries)
         await self._http.send(
             OutboundRequest(method="POST", url=self._target.url, headers=headers, body=body, reads=False)

@@ -132,7 +132,7 @@ class KafkaTopic:
 
 
 def _batch(stream: str, entries: tuple[OutgoingEntry, ...]) -> bytes:
-    """Return a batch of records (message format 2): the key is the stream, and a header has the number."""
+    """Return a batch of records (message format 2): the key is the stream, and headers have the number and the first digits of the hash."""
     records = tuple(
         Record(
             attributes=i8(0),
@@ -140,7 +140,10 @@ def _batch(stream: str, entries: tuple[OutgoingEntry, ...]) -> bytes:
             offset=i64(number),
             key=stream.encode(),
             value=one.body,
-            headers=(RecordHeader(key=b"seq", value=str(one.entry.seq).encode()),),
+            headers=(
+                RecordHeader(key=b"seq", value=str(one.entry.seq).encode()),
+                RecordHeader(key=b"hash", value=one.entry.mark.encode()),
+            ),
         )
         for number, one in enumerate(entries)
     )

@@ -57,7 +57,7 @@ class OtlpCollector:
                 event_name=f"toolgen.audit.{entry.event}",
                 body=AnyValue(string_value=one.body.decode("utf-8", "replace")),
                 attributes=[
-                    _text("log.record.uid", f"{stream}:{entry.seq}"),
+                    _text("log.record.uid", entry.identity(stream)),
                     _text("toolgen.audit.stream", stream),
                     KeyValue(key="toolgen.audit.seq", value=AnyValue(int_value=entry.seq)),
                 ],

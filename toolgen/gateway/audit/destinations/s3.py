@@ -25,8 +25,10 @@ _DAY_S = 86_400
 
 
 class S3Bucket:
-    """Bucket; the key of an object has the stream and the numbers of its first and last entry. Without `aws:` the credentials are those of
-    the environment."""
+    """Bucket. The key of an object has the stream, the numbers of its first and last entry, and the first digits of the last hash.
+
+    Without `aws:` the credentials are those of the environment.
+    """
 
     def __init__(self, target: S3Target, http: EntryHttp, *, permit: Permit, clock: Clock) -> None:
         self._target, self._http, self._clock = target, http, clock
@@ -36,7 +38,8 @@ class S3Bucket:
     async def send(self, stream: str, entries: tuple[OutgoingEntry, ...]) -> None:
         """Return once the bucket has stored the entries with their retention. Raises `OSError`."""
         body = b"".join(one.body + b"\n" for one in entries)
-        name = f"{self._target.prefix}{stream}/{entries[0].entry.seq:012d}-{entries[-1].entry.seq:012d}.jsonl"
+        first, last = entries[0].entry, entries[-1].entry
+        name = f"{self._target.prefix}{stream}/{first.seq:012d}-{last.seq:012d}-{last.mark}.jsonl"
         headers = [
             ("Content-Type", "application/x-ndjson"),
             (

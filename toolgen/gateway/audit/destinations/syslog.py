@@ -36,10 +36,10 @@ class SyslogReceiver:
 
 
 def syslog_message(stream: str, one: OutgoingEntry) -> bytes:
-    """Return an entry as a message of RFC 5424: its stream and number identify a message that arrives twice."""
+    """Return an entry as a message of RFC 5424: its stream, its number and its hash identify a message that arrives twice."""
     entry = one.entry
     severity = _WARNING if entry.bad else _INFORMATIONAL
-    data = f'[toolgen@32473 stream="{_value(stream)}" seq="{entry.seq}"]'
+    data = f'[toolgen@32473 stream="{_value(stream)}" seq="{entry.seq}" hash="{_value(entry.mark)}"]'
     head = f"<{_FACILITY * 8 + severity}>1 {entry.time or '-'} {_name(platform.node())} toolgen {os.getpid()}"
     return f"{head} {_name(entry.event)} {data} ".encode() + one.body
 

@@ -117,6 +117,7 @@ def test_variables_of_the_environment_are_for_the_file_of_tenants(
 
 REDIS = "redis://127.0.0.1:6379/0?prefix={}"
 INDEX = "postgresql://u@127.0.0.1/{}"
+CHECKPOINTS = {"to": [{"file": "../kept"}]}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +134,27 @@ INDEX = "postgresql://u@127.0.0.1/{}"
         ({"state": REDIS.format("a")}, {"state": REDIS.format("ab")}, ""),
         ({"audit": {"index": INDEX.format("i")}}, {"audit": {"index": INDEX.format("i")}}, "the index"),
         ({"audit": {"index": INDEX.format("i")}}, {"audit": {"index": INDEX.format("j")}}, ""),
+        *(  # other spellings of a location, each of which leads to the same database
+            ({"audit": {"index": INDEX.format("i")}}, {"audit": {"index": other}}, "the index")
+            for other in (
+                "postgresql://u@localhost:5432/i",
+                "postgresql://other@127.0.0.1/i",
+                "postgresql://u@127.0.0.1/i?pool_size=3",
+                "postgresql://u@/i?socket=/run/postgresql",
+                "postgresql://u:${env:ONE_PASSWORD}@127.0.0.1/%69",
+            )
+        ),
+        ({"audit": {"checkpoints": CHECKPOINTS}}, {"audit": {"checkpoints": CHECKPOINTS}}, "the folder"),
+        (
+            {"audit": {"checkpoints": {"to": [{"put": "https://s3.example/a"}]}}},
+            {"audit": {"checkpoints": {"to": [{"put": "https://s3.example/a/"}]}}},
+            "a URL for checkpoints",
+        ),
+        (
+            {"audit": {"checkpoints": {"to": [{"put": "https://s3.example/a"}]}}},
+            {"audit": {"checkpoints": {"to": [{"put": "https://s3.example/b"}]}}},
+            "",
+        ),
         ({"console": {"apps": "http://a.localhost:1"}}, {"console": {"apps": "http://a.localhost:2"}}, "the host"),
         ({"console": {"apps": "http://a.localhost"}}, {"console": {"apps": "http://b.localhost"}}, ""),
     ],
@@ -165,6 +187,53 @@ def test_a_copy_of_a_tenant_has_other_keys(tmp_path: Path) -> None:
     (tmp_path / OTHER / "var" / "audit" / "hmac.key").write_bytes(b"one")
     with pytest.raises(ConfigError, match="share a key"):
         projects(path)
+
+
+def test_two_tenants_name_no_key_of_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that settings name, also by two names: one signs checkpoints, the others encrypt tokens of accounts."""
+    path = two_projects(tmp_path, SERVER, POLICY)
+    for name in ("one", "two"):
+        monkeypatch.setenv(f"KEY_OF_{name.upper()}", "aa" * 32)
+        (tmp_path / f"{name}.pem").write_text("the same")
+    shared: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"accounts": {"keys": ["${env:KEY_OF_ONE}"]}}, {"accounts": {"keys": ["${env:KEY_OF_TWO}"]}}),
+        ({"accounts": {"keys": ["${file:/nowhere/key}"]}}, {"accounts": {"keys": ["${file:/nowhere/key}"]}}),
+        ({"audit": {"checkpoints": {"key": "../one.pem"}}}, {"audit": {"checkpoints": {"key": "../two.pem"}}}),
+    ]
+    for own, other in shared:
+        good = {name: (tmp_path / name / "toolgen.yaml").read_text() for name in (OWN, OTHER)}
+        changed(tmp_path / OWN / "toolgen.yaml", **own)
+        changed(tmp_path / OTHER / "toolgen.yaml", **other)
+        with pytest.raises(ConfigError, match="share a key") as raised:
+            projects(path)
+        assert "aaaa" not in str(raised.value)
+        for name, text in good.items():
+            (tmp_path / name / "toolgen.yaml").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "is_shared"),
+    [
+        ("postgresql://u@127.0.0.1/people", "postgresql://v@localhost:5432/people?sslmode=require", True),
+        ("postgresql://u@127.0.0.1/people", "${env:PEOPLE}", True),
+        ("${file:/nowhere/people}", "${file:/nowhere/people}", True),
+        ("postgresql://u@127.0.0.1/people", "postgresql://u@127.0.0.1/others", False),
+        ("${env:PEOPLE}", "postgresql://u@127.0.0.1/others", False),
+    ],
+)
+def test_two_tenants_share_no_database_of_accounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, other: str, is_shared: bool
+) -> None:
+    monkeypatch.setenv("PEOPLE", "postgresql://w:secret-of-people@127.0.0.1/people")
+    path = two_projects(tmp_path, SERVER, POLICY)
+    changed(tmp_path / OWN / "toolgen.yaml", accounts={"store": own})
+    changed(tmp_path / OTHER / "toolgen.yaml", accounts={"store": other})
+    if not is_shared:
+        assert len(projects(path)) == 2
+        return
+    with pytest.raises(ConfigError, match="database of linked accounts") as raised:
+        projects(path)
+    assert "secret-of-people" not in str(raised.value)
 
 
 @pytest.mark.parametrize("module", ["helper.py", "helper/inner.py"])

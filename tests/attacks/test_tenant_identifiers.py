@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.frontends.console.people import form_token
 from tests.frontends.mcp.peers import OldPeer, Peer, close_peers
 from tests.gateway.devices import PHONE
 from tests.gateway.governed import Upstream, project, upstream
-from tests.gateway.tenants import OTHER, OWN, key_at, listed, rekeyed, serving_tenants
+from tests.gateway.tenants import OTHER, OWN, key_at, listed, rekeyed, serving_tenants, shared_servers, tenants
 from tests.gateway.test_unavailable import CALL, HANDSHAKE_ONLY, MCP, MODERN_ONLY, REQUESTS, TOKEN
 from toolgen.audit.reader import entries
 from toolgen.frontends.console.app import _ROUTES
@@ -66,6 +67,7 @@ class Place:
 
     name: str
     url: str
+    key_of: Callable[[str], str]
     calls: dict[str, str] = field(default_factory=dict)
     """Ids of calls, by what became of them."""
     grant: str = ""
@@ -79,12 +81,10 @@ class Place:
     service: Upstream | None = None
 
     def http(self, who: str) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            base_url=self.url, headers={"authorization": f"Bearer {key_at(self.name, who)}"}, timeout=60
-        )
+        return httpx.AsyncClient(base_url=self.url, headers={"authorization": f"Bearer {self.key_of(who)}"}, timeout=60)
 
     def peer(self, kind: type[Peer], who: str) -> Peer:
-        return kind(self.url, key_at(self.name, who).removeprefix("key-of-"), {"elicitation": {}})
+        return kind(self.url, self.key_of(who).removeprefix("key-of-"), {"elicitation": {}})
 
     def made(self) -> Iterator[tuple[str, str]]:
         """Pairs of what stands for an identifier in the requests of the tables, and one that this tenant gave out."""
@@ -113,21 +113,26 @@ class Place:
 
 
 @asynccontextmanager
-async def places(root: Path) -> AsyncIterator[tuple[Place, Place]]:
-    """Two tenants with equal projects; the first one has made one of everything."""
-    with upstream() as (seen, server):
+async def places(root: Path, stranger: str) -> AsyncIterator[tuple[Place, Place]]:
+    """Two tenants with equal projects; the first one has made one of everything. See `tests/gateway/tenants.py` for `stranger`."""
+    with upstream() as (seen, server), ExitStack() as opened:
         sources = {
             "orders": {"openapi": "specs/orders.json", "server": server},
             "phone": {"device": "phone.tools.yaml"},
         }
         for name in (OWN, OTHER):
             settings = {"sources": sources, "console": CONSOLE, "gateway": {"pending_after": "60s"}}
-            path = rekeyed(project(root / name, server, POLICY, **settings), name)
+            path = rekeyed(project(root / name, server, POLICY, **settings), OWN if stranger == "twin" else name)
             (root / name / "phone.tools.yaml").write_text(PHONE, encoding="utf-8")
             assert path.is_file()
+        if stranger == "twin":
+            opened.enter_context(shared_servers(*(root / name / "toolgen.yaml" for name in (OWN, OTHER))))
         listing = listed(root, **{OWN: OWN, OTHER: OTHER})
         async with serving_tenants(listing) as (_, url):
-            here, there = (Place(name, f"{url}/t/{name}") for name in (OWN, OTHER))
+            here, there = (
+                Place(name, f"{url}/t/{name}", partial(key_at, OWN if stranger == "twin" else name))
+                for name in (OWN, OTHER)
+            )
             seen.body = json.dumps([{"id": number, "text": SECRET * 4} for number in range(3000)]).encode()
             await fill(here, seen)
             yield here, there
@@ -196,8 +201,9 @@ def test_the_table_has_every_part_of_a_path() -> None:
     assert {part for _, path in REQUESTS for part in re.findall(r"{(\w+)}", path)} <= MADE | WRITTEN
 
 
-async def test_no_route_of_rest_takes_an_identifier_of_another_tenant(tmp_path: Path) -> None:
-    async with places(tmp_path) as (here, there):
+@tenants
+async def test_no_route_of_rest_takes_an_identifier_of_another_tenant(tmp_path: Path, stranger: str) -> None:
+    async with places(tmp_path, stranger) as (here, there):
         presented = set()
         for who in ("bot", "boss"):
             async with there.http(who) as http:
@@ -233,9 +239,10 @@ async def test_no_route_of_rest_takes_an_identifier_of_another_tenant(tmp_path: 
             assert here.role in grants
 
 
-async def test_no_list_of_a_tenant_has_anything_of_another(tmp_path: Path) -> None:
+@tenants
+async def test_no_list_of_a_tenant_has_anything_of_another(tmp_path: Path, stranger: str) -> None:
     """Also with a filter, a cursor, an Idempotency-Key or an id of a conversation that names something there."""
-    async with places(tmp_path) as (here, there):
+    async with places(tmp_path, stranger) as (here, there):
         secrets = here.given_out()
         for who in ("bot", "boss"):
             async with there.http(who) as http:
@@ -271,8 +278,9 @@ async def test_no_list_of_a_tenant_has_anything_of_another(tmp_path: Path) -> No
                 assert "orders__list_orders" not in detail.text or who == "boss"
 
 
-async def test_no_method_of_mcp_takes_an_identifier_of_another_tenant(tmp_path: Path) -> None:
-    async with places(tmp_path) as (here, there):
+@tenants
+async def test_no_method_of_mcp_takes_an_identifier_of_another_tenant(tmp_path: Path, stranger: str) -> None:
+    async with places(tmp_path, stranger) as (here, there):
         secrets = [one for one in here.given_out() if one != here.session]
         for who in ("bot", "boss"):
             old = there.peer(OldPeer, who)
@@ -297,9 +305,10 @@ async def test_no_method_of_mcp_takes_an_identifier_of_another_tenant(tmp_path: 
         assert (await mine.ask("tasks/get", taskId=here.task))["status"] in {"working", "input_required"}
 
 
-async def test_a_session_of_another_tenant_is_like_one_that_nobody_opened(tmp_path: Path) -> None:
+@tenants
+async def test_a_session_of_another_tenant_is_like_one_that_nobody_opened(tmp_path: Path, stranger: str) -> None:
     """A session id grants nothing: with it a caller of another tenant reaches no stream, no request and no question of the session."""
-    async with places(tmp_path) as (here, there):
+    async with places(tmp_path, stranger) as (here, there):
         for who in ("bot", "boss"):
             peers = [there.peer(OldPeer, who) for _ in range(2)]
             for peer, session in zip(peers, (here.session, "0" * 32 + here.session[32:]), strict=True):
@@ -383,11 +392,15 @@ def presented_in(
             )
 
 
-async def test_no_page_of_the_console_takes_an_identifier_of_another_tenant(tmp_path: Path) -> None:
+@tenants
+async def test_no_page_of_the_console_takes_an_identifier_of_another_tenant(tmp_path: Path, stranger: str) -> None:
     """Every page with an identifier in its path, and every form, by a person with every right."""
-    async with places(tmp_path) as (here, there), httpx.AsyncClient(base_url=there.url, timeout=60) as browser:
+    async with (
+        places(tmp_path, stranger) as (here, there),
+        httpx.AsyncClient(base_url=there.url, timeout=60) as browser,
+    ):
         token = form_token((await browser.get("/console/sign-in")).text)
-        credential = {"credential": key_at(there.name, "boss"), "form_token": token}
+        credential = {"credential": there.key_of("boss"), "form_token": token}
         shown = await browser.post("/console/sign-in", data=credential)
         assert shown.status_code == 200, shown.text
         form = form_token((await browser.get("/console/approvals")).text)

@@ -255,13 +255,16 @@ def test_two_tenants_have_no_module_of_one_name(tmp_path: Path, module: str) -> 
         ("https://tools.example.com/t/globex", False),
     ],
 )
-def test_the_address_of_a_tenant_ends_in_its_path(tmp_path: Path, url: str, taken: bool) -> None:
+@pytest.mark.parametrize("section", ["gateway", "console"])
+def test_the_address_of_a_tenant_ends_in_its_path(tmp_path: Path, section: str, url: str, taken: bool) -> None:
+    """Links in notifications, and answers of identity providers, lead to the address of the console."""
     path = two_projects(tmp_path, SERVER, POLICY)
-    changed(tmp_path / OWN / "toolgen.yaml", gateway={"url": url})
+    changed(tmp_path / OWN / "toolgen.yaml", **{section: {"url": url}})
     if taken:
-        assert projects(path)[OWN].url == "https://tools.example.com/t/acme"
+        settings = projects(path)[OWN]
+        assert (settings.url or settings.console.url).rstrip("/") == "https://tools.example.com/t/acme"
         return
-    with pytest.raises(ConfigError, match="is not the address of the tenant"):
+    with pytest.raises(ConfigError, match=f"{section}.url: is not the address of the tenant"):
         projects(path)
 
 

@@ -1,4 +1,7 @@
-"""Two tenants of one gateway: equal projects, with the same principals, and with keys of their own."""
+"""Two tenants of one gateway: equal projects with the same principals.
+
+Their keys differ. Or the keys are the same, and both tenants use one Redis and one PostgreSQL server.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import hashlib
 import json
 import shutil
 import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.databases import postgres_database
 from tests.gateway.clients import listening
 from tests.gateway.governed import project
+from tests.redis_server import RedisServer
 from toolgen.config.settings import load_tenants
 from toolgen.frontends.http.app import App
 from toolgen.frontends.python.gateway import Gateway
@@ -23,8 +29,11 @@ from toolgen.frontends.server.http import tenants_site
 from toolgen.frontends.server.tenants import TenantsSite
 
 OWN, OTHER = "acme", "globex"
-strangers = pytest.mark.parametrize("stranger", ["principal", "tenant"])
-"""Runs a test with a stranger that is another principal, and with one that is the same principal of another tenant."""
+strangers = pytest.mark.parametrize("stranger", ["principal", "tenant", "twin"])
+"""Runs a test with a stranger that is another principal, with one that is the same principal of another tenant, and with one that has the
+same key there too (`twin`), where both tenants keep their state in one Redis and index their records on one PostgreSQL server."""
+tenants = pytest.mark.parametrize("stranger", ["tenant", "twin"])
+"""Runs a test with a stranger of another tenant."""
 
 
 def key_at(tenant: str, who: str) -> str:
@@ -58,6 +67,24 @@ def two_projects(root: Path, server: str, policy: Mapping[str, Any], **settings:
     return listed(root, **{OWN: OWN, OTHER: OTHER})
 
 
+@contextmanager
+def shared_servers(*projects: Path) -> Iterator[RedisServer]:
+    """Gives each project a prefix of its own in one Redis, and a database of its own in one PostgreSQL server; yields the Redis."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        server = RedisServer(Path(folder))
+        server.start()
+        opened.callback(server.stop)
+        for path in projects:
+            settings = json.loads(path.read_text())
+            settings["state"] = f"redis://127.0.0.1:{server.port}/0?prefix={path.parent.name}"
+            settings["audit"] = {
+                **settings.get("audit", {}),
+                "index": opened.enter_context(postgres_database("SELECT 1")),
+            }
+            path.write_text(json.dumps(settings))
+        yield server
+
+
 @asynccontextmanager
 async def serving_tenants(
     path: Path, *, first: bool = True, listener: socket.socket | None = None
@@ -81,6 +108,8 @@ class Boundary:
     url: str
     other_url: str
     other: str
+    other_gateway: Gateway
+    redis: RedisServer | None = None
 
     def headers(self, who: str = "") -> dict[str, str]:
         """The header that carries the key of a principal of the gateway, or that of the stranger."""
@@ -89,13 +118,13 @@ class Boundary:
 
 @asynccontextmanager
 async def beside(path: Path, stranger: str, who: str = "bare") -> AsyncIterator[Boundary]:
-    """The project beside a stranger: `who` of the same project, or `bot` of a copy of it that is another tenant."""
+    """The project beside a stranger: `who` of the same project, or `bot` of a copy of it that is another tenant (see `strangers`)."""
     if stranger == "principal":
         async with Gateway.load(path) as gateway:
             app = App(gateway)
             async with listening(app) as url:
                 try:
-                    yield Boundary(gateway, url, url, who)
+                    yield Boundary(gateway, url, url, who, gateway)
                 finally:
                     app.end_streams()
         return
@@ -105,7 +134,12 @@ async def beside(path: Path, stranger: str, who: str = "bare") -> AsyncIterator[
         module.rename(copy / f"other_{module.name}")
         text = (copy / path.name).read_text().replace(f'"{module.stem}"', f'"other_{module.stem}"')
         (copy / path.name).write_text(text)
-    rekeyed(copy / path.name, OTHER)
     listing = listed(root, **{OWN: path.parent.name, OTHER: OTHER})
-    async with serving_tenants(listing) as (site, url):
-        yield Boundary(site.gateways[OWN], f"{url}/t/{OWN}", f"{url}/t/{OTHER}", f"bot-at-{OTHER}")
+    other = "bot" if stranger == "twin" else f"bot-at-{OTHER}"
+    with ExitStack() as opened:
+        redis = opened.enter_context(shared_servers(path, copy / path.name)) if stranger == "twin" else None
+        if redis is None:
+            rekeyed(copy / path.name, OTHER)
+        async with serving_tenants(listing) as (site, url):
+            urls = [f"{url}/t/{name}" for name in (OWN, OTHER)]
+            yield Boundary(site.gateways[OWN], urls[0], urls[1], other, site.gateways[OTHER], redis)

@@ -246,12 +246,13 @@ def load_tenant(
     check_listener(read_file(tenant.project, own).document)
     settings = load(tenant.project, own)
     at = f"/t/{tenant.name}"
-    if settings.url and urlsplit(settings.url).path != at:
-        raise ConfigError(
-            f"gateway.url: is not the address of the tenant, which ends in {at}",
-            where=str(tenant.project),
-            suggestion=f"write it like https://tools.example.com{at}",
-        )
+    for key, url in (("gateway.url", settings.url), ("console.url", settings.console.url)):
+        if url and urlsplit(url).path.rstrip("/") != at:
+            raise ConfigError(
+                f"{key}: is not the address of the tenant, which ends in {at}",
+                where=str(tenant.project),
+                suggestion=f"write it like https://tools.example.com{at}",
+            )
     return replace(
         settings,
         **{name: getattr(listener, name) for name in _SHARED},

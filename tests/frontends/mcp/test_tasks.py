@@ -76,7 +76,7 @@ async def play(
         (path.parent / f"{module}.py").write_text(FUNCTIONS, encoding="utf-8")
         urls: list[str] = []
         async with asyncio.timeout(120), AsyncExitStack() as stack:
-            if stranger == "tenant":
+            if stranger != "principal":
                 boundary = await stack.enter_async_context(beside(path, stranger))
                 urls += [boundary.url, boundary.other_url]
             for _ in range(gateways - len(urls)):
@@ -172,8 +172,9 @@ async def test_nobody_else_sees_a_task_or_touches_it(tmp_path: Path, kind: type[
         created = await one.ask("tools/call", **HEALTH, **({"task": {}} if kind is OldPeer else {}))
         task_id = created.get("task", created)["taskId"]
         methods = {"tasks/get", "tasks/cancel", "tasks/result" if kind is OldPeer else "tasks/update"}
-        of_tenant = [(urls[1], f"{who}-at-{OTHER}") for who in ("bot", "ann")]
-        others = of_tenant if stranger == "tenant" else list(itertools.product(urls, ("bare", "ann")))
+        suffix = f"-at-{OTHER}" if stranger == "tenant" else ""
+        of_tenant = [(urls[1], f"{who}{suffix}") for who in ("bot", "ann")]
+        others = list(itertools.product(urls, ("bare", "ann"))) if stranger == "principal" else of_tenant
         for url, who in others:
             for method, named in itertools.product(methods, (task_id, "call_" + "0" * 24, "x" * 200)):
                 answer = await kind(url, who).ask(method, taskId=named, inputResponses={})

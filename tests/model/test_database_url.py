@@ -8,7 +8,7 @@ import pytest
 
 from toolgen.connectors.sql.engines import location_of
 from toolgen.core.errors import ConfigError
-from toolgen.model.database_url import FileLocation, ServerLocation
+from toolgen.model.database_url import FileLocation, Scheme, ServerLocation, parse_location
 
 
 def test_files() -> None:
@@ -65,6 +65,15 @@ REFUSED = [
     "postgresql://app@db/shop?socket=/run/x",
     "postgresql://app@d\x00b/shop",
 ]
+
+
+def test_a_scheme_has_options_that_no_other_takes() -> None:
+    schemes = {"warehouse": Scheme("postgres", 443, ("role",)), "plain": Scheme("postgres", 443)}
+    found = parse_location("warehouse://app@db.example/shop?role=READER&pool_size=2", schemes)
+    assert isinstance(found, ServerLocation)
+    assert (dict(found.own_options), found.pool_size) == ({"role": "READER"}, 2)
+    with pytest.raises(ConfigError, match="'role'"):
+        parse_location("plain://app@db.example/shop?role=READER", schemes)
 
 
 @pytest.mark.parametrize("text", REFUSED)

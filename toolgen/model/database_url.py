@@ -34,10 +34,14 @@ _MAX_CONNECT_S = 60
 
 
 class Scheme(Struct, frozen=True):
-    """Scheme of locations: the dialect of its databases, and the port of a server, or 0 for files."""
+    """Scheme of locations: the dialect of its databases, and the port of a server, or 0 for files.
+
+    `own_options` are options that only servers of this scheme take.
+    """
 
     dialect: DialectName
     port: int = 0
+    own_options: tuple[str, ...] = ()
 
 
 class FileLocation(Struct, frozen=True, kw_only=True):
@@ -66,6 +70,7 @@ class ServerLocation(Struct, frozen=True, kw_only=True):
     )  # sslrootcert, sslcert, sslkey
     connect_timeout_s: int = 5
     pool_size: int = 4
+    own_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # those of its scheme
 
     def libpq_arguments(self, password: str, application: str) -> dict[str, Any]:
         """Return the connection arguments of libpq, including all that it would read from its environment and files. Contains the
@@ -139,7 +144,7 @@ def _server(scheme: Scheme, parts: SplitResult, port: int | None, shapes: str) -
         raise ConfigError("the location of the database contains a password", suggestion="keep it in ${env:NAME}")
     if parts.fragment:
         raise ConfigError("the location of the database has a fragment", suggestion="write # as %23")
-    options = _options(parts.query)
+    options = _options(parts.query, (*_OPTIONS, *scheme.own_options))
     socket = options.get("socket", "")
     host = parts.hostname or ""
     database = unquote(parts.path.removeprefix("/"))
@@ -160,20 +165,21 @@ def _server(scheme: Scheme, parts: SplitResult, port: int | None, shapes: str) -
         certificates=MappingProxyType({key: value for key, value in options.items() if key in _OPTIONS[1:4]}),
         connect_timeout_s=_number("connect_timeout", options.get("connect_timeout", "5"), _MAX_CONNECT_S),
         pool_size=_number("pool_size", options.get("pool_size", "4"), _MAX_POOL),
+        own_options=MappingProxyType({key: value for key, value in options.items() if key in scheme.own_options}),
     )
 
 
-def _options(query: str) -> dict[str, str]:
+def _options(query: str, allowed: tuple[str, ...]) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
     except ValueError as error:
         raise ConfigError("the options after ? in the location of the database are invalid") from error
     options: dict[str, str] = {}
     for name, value in pairs:
-        if name not in _OPTIONS or name in options or not value:
+        if name not in allowed or name in options or not value:
             raise ConfigError(
                 f"the option {bounded(name, 40)!r} of a database is unknown, empty or repeated",
-                suggestion=f"known: {', '.join(_OPTIONS)}",
+                suggestion=f"known: {', '.join(allowed)}",
             )
         options[name] = value
     return options

@@ -22,13 +22,15 @@ __all__ = ["ENGINES", "SqlEngine", "engine_of", "is_file", "location_of", "previ
 class SqlEngine(Struct, frozen=True, kw_only=True):
     """Engine: its dialect, the schemes of its locations, the port of its servers or 0 for files, and the extra with its driver.
 
-    `module` has its record as `DIALECT`. Files of the engine have the bytes `signature` at an offset.
+    `options` are those that only locations of this engine have. `module` has its record as `DIALECT`. Files of the engine have the bytes
+    `signature` at an offset.
     """
 
     name: DialectName
     schemes: tuple[str, ...]
     port: int = 0
     extra: str
+    options: tuple[str, ...] = ()
     module: str = ""
     signature: bytes = b""
     signature_at: int = 0
@@ -56,7 +58,9 @@ def engine_of(location: str) -> SqlEngine | None:
 
 def location_of(text: str) -> Location:
     """Read the location of a source's database. Raises `ConfigError`."""
-    schemes = {name: Scheme(engine.name, engine.port) for engine in ENGINES.values() for name in engine.schemes}
+    schemes = {
+        name: Scheme(engine.name, engine.port, engine.options) for engine in ENGINES.values() for name in engine.schemes
+    }
     return parse_location(text, schemes)
 
 

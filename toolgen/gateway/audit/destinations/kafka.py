@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import ssl
 import zlib
 from datetime import UTC, datetime, timedelta
 
@@ -70,6 +71,9 @@ class KafkaTopic:
         except TimeoutError:
             await self.close()
             raise OSError("it did not answer in time") from None
+        except ssl.SSLCertVerificationError as error:  # a ValueError, too
+            await self.close()
+            raise OSError(f"its certificate is not accepted: {error.verify_message}") from None
         except (SerialError, asyncio.IncompleteReadError, ValueError) as error:
             await self.close()
             raise OSError(f"its answer is not that of a broker ({type(error).__name__})") from None

@@ -16,7 +16,7 @@ $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-
 $(BIN)/python -m examples.shop.database specs/shop.db
 endef
 
-.PHONY: setup dev demo serve test exhaustive tutorials tpc faults cluster soak test-all check reference browser proxies deploy-tools destinations console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier clickhouse peers docs golden lock clean
+.PHONY: setup dev demo serve test exhaustive tutorials tpc faults cluster soak test-all check reference browser proxies deploy-tools destinations console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier clickhouse snowflake peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 # Runtime dependencies only. `make dev` adds those of tests and checks. Modules are compiled at their first import, because most are never
@@ -249,6 +249,16 @@ clickhouse: dev .venv-clickhouse/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv-clickhouse -r $< 2>.venv-clickhouse/said \
 	  && touch $@ || { cat .venv-clickhouse/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-clickhouse/said; }
 
+# Statements on an emulator of Snowflake, which has other versions of SQLGlot and DuckDB, in a separate environment.
+snowflake: dev .venv-snowflake/.installed
+	$(BIN)/python -m pytest tests/connectors/sql -k snowflake
+
+.venv-snowflake/.installed: tests/connectors/sql/contract/snowflake.txt
+	rm -rf .venv-snowflake
+	$(PYTHON) -m venv .venv-snowflake
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>.venv-snowflake/said \
+	  && touch $@ || { cat .venv-snowflake/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-snowflake/said; }
+
 # Software that `python -m bench.peers` compares with: nginx and wrk from Debian, FastMCP and MCP Toolbox in a separate environment.
 peers: dev .venv-peers/.installed proxies
 	@command -v wrk >/dev/null || { echo "Installing the package wrk on this machine, with apt-get" \
@@ -295,7 +305,7 @@ lock:
 	  --constraint requirements-dev.lock --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
 	  --output-file deploy/requirements.lock
 	$(VENV)-lock/bin/python -m tests.platforms.wheels $(VENV)-lock/bin/uv
-	for path in tests/frameworks/locks/*.in tests/bridged/*.in tests/connectors/sql/contract/clickhouse.in tests/deploy/tools.in tests/gateway/audit/real/tools.in; do \
+	for path in tests/frameworks/locks/*.in tests/bridged/*.in tests/connectors/sql/contract/*.in tests/deploy/tools.in tests/gateway/audit/real/tools.in; do \
 	  $(VENV)-lock/bin/uv pip compile $$path --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file $${path%.in}.txt || exit 1; \
 	done
@@ -314,4 +324,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-destinations .venv-tpc .venv-servers .venv-minilm .venv-classifier .venv-clickhouse .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-destinations .venv-tpc .venv-servers .venv-minilm .venv-classifier .venv-clickhouse .venv-snowflake .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

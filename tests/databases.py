@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator
+import subprocess
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
+import httpx
 import psycopg
 import pymysql
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from msgspec import Struct
 
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.executor import SqlExecutor
@@ -23,6 +28,7 @@ from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 from toolgen.model.tool import Effect, SqlBinding, Tool
 
+ROOT: Final = Path(__file__).parent.parent
 POSTGRES = os.environ.get("TOOLGEN_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 MYSQL = os.environ.get("TOOLGEN_TEST_MYSQL", "mariadb://root@127.0.0.1:3306/mysql")
 
@@ -104,6 +110,87 @@ def clickhouse_folder(path: Path, *statements: str) -> str:
     finally:
         connection.close()
     return f"chdb:///{path}"
+
+
+class SnowflakeLab(Struct, frozen=True, kw_only=True):
+    """Database of the emulator of Snowflake: its location, and the private key of its user."""
+
+    location: str
+    key: str
+
+    @property
+    def port(self) -> int:
+        """Port of the emulator."""
+        return _server(self.location).port
+
+    def seen(self) -> list[dict[str, Any]]:
+        """Return the requests that the emulator has seen."""
+        found: list[dict[str, Any]] = httpx.get(f"http://127.0.0.1:{self.port}/seen", trust_env=False).json()["seen"]
+        return found
+
+
+READS: Final = (
+    ("USAGE", "DATABASE", "LAB"),
+    ("USAGE", "SCHEMA", "LAB.PUBLIC"),
+    ("SELECT", "TABLE", "LAB.PUBLIC.CUSTOMERS"),
+)
+
+
+@contextmanager
+def snowflake_database(
+    folder: Path,
+    *statements: str,
+    grants: Iterable[tuple[str, str, str]] = READS,
+    public: Iterable[tuple[str, str, str]] = (),
+    role: str = "READER",
+    secondary: str = '{"roles":"","value":""}',
+) -> Iterator[SnowflakeLab]:
+    """A database of the emulator in which `statements` have run; skips where .venv-snowflake is missing (`make snowflake`)."""
+    python = ROOT / ".venv-snowflake" / "bin" / "python"
+    if not (ROOT / ".venv-snowflake" / ".installed").exists():
+        pytest.skip("the emulator of Snowflake is not installed: make snowflake")
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    (folder / "public.pem").write_bytes(
+        key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    columns = ["privilege", "granted_on", "name"]
+    answers = [
+        {"statement": "SELECT CURRENT_ROLE()", "columns": ["ROLE", "SECONDARY"], "rows": [[role, secondary]]},
+        {"statement": 'SHOW GRANTS TO ROLE "READER"', "columns": columns, "rows": [*grants]},
+        {"statement": 'SHOW GRANTS TO ROLE "PUBLIC"', "columns": columns, "rows": [*public]},
+        {
+            "statement": "SELECT FUNCTION_NAME FROM INFORMATION_SCHEMA.FUNCTIONS",
+            "columns": ["FUNCTION_NAME"],
+            "rows": [["TWICE"]],
+        },
+    ]
+    (folder / "answers.json").write_text(json.dumps(answers), encoding="utf-8")
+    program = ROOT / "tests" / "connectors" / "sql" / "contract" / "snowflake_api.py"
+    named = ("--account", "ORG-LAB", "--user", "AGENT", "--database", "LAB")
+    process = subprocess.Popen(
+        [python, program, "--public-key", folder / "public.pem", "--answers", folder / "answers.json", *named],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(statements) + "\n")
+        process.stdin.flush()
+        port = int(process.stdout.readline())
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode()
+        yield SnowflakeLab(
+            location=f"snowflake://agent@127.0.0.1:{port}/LAB?account=org-lab&role=READER&warehouse=WH&sslmode=disable",
+            key=pem,
+        )
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        process.terminate()
+        process.wait(timeout=10)
 
 
 def statement(sql: str, *parameters: Json, **changes: object) -> Statement:

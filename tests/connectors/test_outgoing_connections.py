@@ -15,6 +15,7 @@ THROUGH_PROXY = {
     "toolgen.connectors.http.proxy_tunnel": "the tunnel itself",
     "toolgen.connectors.http.streaming_client": "event streams: as above",
     "toolgen.connectors.http.outbound.transport": "requests that are no calls: a tunnel for each connection",
+    "toolgen.connectors.sql.execution.snowflake_api": "statements over HTTP: the transport above",
     "toolgen.connectors.http.outbound.blocking": "descriptions: the transport above, if there is a policy with a proxy",
     "toolgen.connectors.graphql.graphql_transport_ws": "subscriptions: the socket of a tunnel",
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from toolgen.connectors.source import SourceSettings, password_of
 from toolgen.connectors.sql.account_needs import needed_privileges
+from toolgen.connectors.sql.dialects import RECORDS
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.fitting_account import account_hints, fitting_account, limit_statement
 from toolgen.connectors.sql.guard.identifiers import find_table, full_name
@@ -37,6 +38,9 @@ def examined(source: SourceSettings, database: Database, opened: SqlScope | None
     location = location_of(source.config.location)
     if not isinstance(location, ServerLocation):
         return DatabaseReport(source=name, dialect=dialect, findings=findings)
+    if RECORDS[dialect].accounts is None:
+        lacking = _lacking(rights, needed)
+        return DatabaseReport(source=name, dialect=dialect, account=rights.account, findings=(*findings, *lacking))
     account = f"toolgen_{name}"
     return DatabaseReport(
         source=name,

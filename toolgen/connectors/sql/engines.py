@@ -44,6 +44,9 @@ _ENGINES: Final[dict[DialectName, SqlEngine]] = {
         SqlEngine(name="mysql", schemes=("mysql", "mariadb"), port=3306, extra="mysql"),
         SqlEngine(name="duckdb", schemes=("duckdb",), extra="duckdb", signature=b"DUCK", signature_at=8),
         SqlEngine(name="clickhouse", schemes=("chdb",), extra="clickhouse"),
+        SqlEngine(
+            name="snowflake", schemes=("snowflake",), port=443, extra="sql", options=("account", "role", "warehouse")
+        ),
     )
 }
 ENGINES: Final[Mapping[DialectName, SqlEngine]] = MappingProxyType(_ENGINES)

@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
@@ -42,7 +44,20 @@ def database(dialect: str = "sqlite") -> Database:
     if dialect == "postgres":
         tables.append(Table(name="Customers", columns=(Column(name="secret", type="TEXT"),)))
         tables.append(Table(name="orders", schema="hr", columns=(Column(name="iban", type="TEXT"),)))
+    if dialect == "snowflake":
+        tables = [_in_capitals(one) for one in tables]
     return Database(dialect=dialect, tables=tuple(tables))
+
+
+def _in_capitals(known: Table) -> Table:
+    """A table as Snowflake lists one whose names were written without quotes."""
+    return replace(
+        known,
+        name=known.name.upper(),
+        columns=tuple(replace(column, name=column.name.upper()) for column in known.columns),
+        primary_key=(),
+        references={},
+    )
 
 
 def scope(**changes: object) -> SqlScope:
@@ -64,15 +79,24 @@ def scope(**changes: object) -> SqlScope:
 
 DATABASE = database()
 SCOPE = scope()
+SCOPE_IN_CAPITALS = scope(
+    tables={
+        "CUSTOMERS": TableScope(columns=("ID", "NAME", "COUNTRY")),
+        "ORDERS": TableScope(),
+        "TICKETS": TableScope(rows="tenant = :tenant"),
+        "GERMANS": TableScope(),
+    }
+)
 
 
 def judge(sql: str, *parameters: object, dialect: str = "sqlite", **changes: object) -> Statement | Deny:
     """The guard's verdict for the principal of the tenant acme."""
+    opened = SCOPE_IN_CAPITALS if dialect == "snowflake" else SCOPE
     return guard(
         sql,
         list(parameters),  # type: ignore[arg-type]
         database=DATABASE if dialect == "sqlite" else database(dialect),
-        scope=scope(**changes) if changes else SCOPE,
+        scope=scope(**{"tables": opened.tables, **changes}) if changes else opened,
         attributes=ATTRIBUTES,
     )
 

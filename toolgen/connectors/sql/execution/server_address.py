@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from toolgen.connectors.executor import Destination, Permit
 from toolgen.connectors.http.connector import EgressRefusal, Resolver, system_resolver
 from toolgen.connectors.secrets import Secret, SecretReference, SecretResolver
 from toolgen.model.database_url import ServerLocation
-from toolgen.model.verdict import Allow, Ask, Deny
+from toolgen.model.verdict import Allow, Ask, Deny, Verdict
+
+if TYPE_CHECKING:
+    from toolgen.connectors.http.outbound.request import Via
 
 __all__ = ["Reach"]
 
@@ -55,6 +60,29 @@ class Reach:
         for address in found[:_MAX_ADDRESSES]:
             self._check(Destination(host=location.host, port=location.port, address=address, service="database"))
         return found[:_MAX_ADDRESSES]
+
+    def via(self, location: ServerLocation, *, authorities: str, refusals: list[Deny]) -> Via:
+        """Return the route of a server that speaks HTTP. The policy decides about every address, and each refusal is added to `refusals`.
+
+        `authorities` are certificates to trust besides the system's.
+        """
+        from toolgen.connectors.http.outbound.request import TlsMaterial, Via  # noqa: PLC0415 - for servers that speak HTTP
+
+        def noted(permit: Permit, destination: Destination) -> Verdict:
+            verdict = permit(destination)
+            match verdict:
+                case Deny():
+                    refusals.append(verdict)
+                case Ask(rule=rule, reason=reason):
+                    refusals.append(Deny(rule=rule, reason=reason, code="egress_refused"))
+            return verdict
+
+        return Via(
+            permit=None if self._permit is None else partial(noted, self._permit),
+            destination=Destination(host=location.host, port=location.port, service="database"),
+            resolver=self._resolver,
+            tls=TlsMaterial(authorities=authorities),
+        )
 
     def _check(self, destination: Destination) -> None:
         if self._permit is None:

@@ -112,6 +112,15 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Select.settings": "leave SETTINGS out: the gateway makes the settings of its session",
         "Table.sample": "leave the sample out, and write LIMIT and a number",
         "Values.expressions": "write the values as rows: SELECT 1 UNION ALL SELECT 2",
+        # Snowflake
+        **dict.fromkeys(
+            ("TableFromRows", "Lateral.this"), "name a table: functions that give rows are not supported in FROM"
+        ),
+        **dict.fromkeys(("GetExtract", "JSONExtract.variant_extract"), "read the complete semi-structured column"),
+        "ConnectByRoot": "write WITH RECURSIVE",
+        "Join.match_condition": "number the rows with row_number() OVER (…) in a subquery, and join the first",
+        **dict.fromkeys(("Star.rename", "Star.replace"), "name the columns, each with its expression and AS"),
+        "Table.changes": "leave it out: rows are read as they are now",
         "JSONTable": "write the path of one value in json_value()",
     }
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tests.connectors.sql.guard.lab import in_capitals
 from tests.databases import duckdb_file, mysql_database, postgres_database, sql_call
 from toolgen.connectors.sql.execution.executor import SqlExecutor
 from toolgen.connectors.sql.guard.functions import FUNCTIONS
@@ -28,6 +29,7 @@ _TYPES = {
     "postgres": {"text": "text", "timestamp": "timestamp", "double": "double precision", "json": "jsonb"},
     "mysql": {"text": "varchar(100)", "timestamp": "datetime", "double": "double", "json": "json"},
     "clickhouse": {"text": "String", "timestamp": "DateTime64(6)", "double": "Float64", "json": "String"},
+    "snowflake": {"text": "VARCHAR", "timestamp": "TIMESTAMP_NTZ", "double": "FLOAT", "json": "VARCHAR"},
     "duckdb": {"text": "VARCHAR", "timestamp": "TIMESTAMP", "double": "DOUBLE", "json": "JSON"},
 }
 # What an engine does not read at all, of the statements for every engine.
@@ -47,7 +49,8 @@ def database(dialect: str, location: str = "") -> Database:
         plain = re.sub(r"\([\d, ]+\)", "", re.sub(r", PRIMARY KEY \([^)]*\)", "", body))
         columns = tuple(Column(name=part.split()[0], type=part.split()[1]) for part in plain.split(", "))
         keyed = tuple((key[1] or key[2]).split(", ")) if key else ()
-        tables.append(Table(name=table, columns=columns, primary_key=keyed))
+        found = Table(name=table, columns=columns, primary_key=keyed)
+        tables.append(in_capitals(found) if dialect == "snowflake" else found)
     name = location.rpartition("/")[2] if dialect == "mysql" else ""
     return Database(dialect=dialect, tables=tuple(tables), name=name)
 

@@ -45,11 +45,11 @@ def database(dialect: str = "sqlite") -> Database:
         tables.append(Table(name="Customers", columns=(Column(name="secret", type="TEXT"),)))
         tables.append(Table(name="orders", schema="hr", columns=(Column(name="iban", type="TEXT"),)))
     if dialect == "snowflake":
-        tables = [_in_capitals(one) for one in tables]
+        tables = [in_capitals(one) for one in tables]
     return Database(dialect=dialect, tables=tuple(tables))
 
 
-def _in_capitals(known: Table) -> Table:
+def in_capitals(known: Table) -> Table:
     """A table as Snowflake lists one whose names were written without quotes."""
     return replace(
         known,

@@ -5,10 +5,11 @@ The outcome is the rows, or that there was an error. The statement that the guar
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,9 +20,17 @@ from tests.connectors.sql.guard.analysts import database, script
 from tests.connectors.sql.guard.combined import HIDDEN_COLUMNS, ROW_FILTERS, combined
 from tests.connectors.sql.guard.honest import Engine, open_engine
 from tests.connectors.sql.guard.test_combined import Judge, open_reduced, reduced_scope
+from tests.databases import SnowflakeLab, snowflake_database, statement
 from tests.exhaustive import size
+from toolgen.connectors.secrets import Secret, SecretResolver
+from toolgen.connectors.sql.engines import location_of
+from toolgen.connectors.sql.execution.server_address import Reach
+from toolgen.connectors.sql.execution.snowflake import statement_of
+from toolgen.connectors.sql.execution.snowflake_api import connect
+from toolgen.connectors.sql.execution.snowflake_values import cell
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
 from toolgen.model.call import Statement
+from toolgen.model.database_url import ServerLocation
 
 _ATTACKS: Final[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "attacks.yaml").read_text(encoding="utf-8"))
 _OPEN: Final = {"invoices": "client", "sensors": "code", "visits": "page"}
@@ -118,10 +127,82 @@ class _Session:
 
 
 @contextmanager
+def _open_snowflake(folder: Path) -> Iterator[tuple[Engine, Engine]]:
+    """Two databases, each of an emulator of its own."""
+    made = [line.strip() for line in script("snowflake").split(";\n") if line.strip()]
+    reducing = [
+        *(f"DELETE FROM {table} WHERE NOT ({rows}) OR ({rows}) IS NULL" for table, rows in ROW_FILTERS.items()),
+        *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, column in HIDDEN_COLUMNS.items()),
+    ]
+    known = database("snowflake")
+    with ExitStack() as stack:
+        engines = []
+        for name, more in (("whole", []), ("reduced", reducing)):
+            (folder / name).mkdir()
+            lab = stack.enter_context(snowflake_database(folder / name, *made, *more))
+            session = stack.enter_context(closing(_SnowflakeSession(lab)))
+            engines.append(Engine(dialect="snowflake", database=known, connection=session))
+        yield engines[0], engines[1]
+
+
+class _SnowflakeSession:
+    """Connection to an emulator of Snowflake, with the cursor that the tests of the other engines use."""
+
+    def __init__(self, lab: SnowflakeLab) -> None:
+        location = location_of(lab.location)
+        assert isinstance(location, ServerLocation)
+        self._runner = asyncio.Runner()
+        reach = Reach(password=None, secrets=SecretResolver(), permit=None)
+        self._connection = self._runner.run(connect(location, reach, Secret(lab.key)))
+        self._rows: list[list[object]] = []
+        self.description: list[tuple[str]] = []
+
+    def cursor(self) -> _SnowflakeCursor:
+        return _SnowflakeCursor(self)
+
+    def close(self) -> None:
+        self._runner.run(self._connection.close())
+        self._runner.close()
+
+    def execute(self, sql: str) -> None:
+        self._runner.run(self._execute(sql))
+
+    async def _execute(self, sql: str) -> None:
+        columns, rows = await self._connection.execute(statement_of(statement(sql)))
+        self.description = [(column.name,) for column in columns]
+        self._rows = [[cell(text, column) for text, column in zip(row, columns, strict=True)] async for row in rows]
+
+    def fetchall(self) -> list[list[object]]:
+        return self._rows
+
+
+class _SnowflakeCursor:
+    def __init__(self, session: _SnowflakeSession) -> None:
+        self._session = session
+
+    @property
+    def description(self) -> list[tuple[str]]:
+        return self._session.description
+
+    def execute(self, sql: str) -> None:
+        self._session.execute(sql)
+
+    def fetchall(self) -> list[list[object]]:
+        return self._session.fetchall()
+
+    def close(self) -> None:
+        """Do nothing: the session is closed at the end."""
+
+
+@contextmanager
 def _open_both(dialect: str, folder: Path) -> Iterator[tuple[Engine, Engine]]:
     if dialect == "clickhouse":
         with open_clickhouse(folder) as engines:
             yield engines
+        return
+    if dialect == "snowflake":
+        with _open_snowflake(folder) as both:
+            yield both
         return
     with open_engine(dialect, folder) as engine, open_reduced(dialect, folder / "reduced") as reduced:
         yield engine, reduced

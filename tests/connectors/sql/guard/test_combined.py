@@ -52,8 +52,12 @@ def reduced_scope(engine: Engine) -> SqlScope:
     return SqlScope(
         tables={
             table.name: TableScope(
-                columns=tuple(column.name for column in table.columns if column.name != HIDDEN_COLUMNS.get(table.name)),
-                rows=ROW_FILTERS[table.name],
+                columns=tuple(
+                    column.name
+                    for column in table.columns
+                    if column.name.lower() != HIDDEN_COLUMNS.get(table.name.lower())
+                ),
+                rows=ROW_FILTERS[table.name.lower()],
             )
             for table in engine.database.tables
         },

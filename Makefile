@@ -16,7 +16,7 @@ $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-
 $(BIN)/python -m examples.shop.database specs/shop.db
 endef
 
-.PHONY: setup dev demo serve test exhaustive tutorials tpc faults cluster soak test-all check reference browser proxies deploy-tools destinations console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier clickhouse snowflake peers docs golden lock clean
+.PHONY: setup dev demo serve test exhaustive tutorials tpc faults cluster soak test-all check reference browser proxies deploy-tools destinations console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier clickhouse snowflake bigquery peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 # Runtime dependencies only. `make dev` adds those of tests and checks. Modules are compiled at their first import, because most are never
@@ -259,6 +259,16 @@ snowflake: dev .venv-snowflake/.installed
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r $< 2>.venv-snowflake/said \
 	  && touch $@ || { cat .venv-snowflake/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-snowflake/said; }
 
+# Statements on an emulator of BigQuery, read by Google's analyzer of GoogleSQL too. Both have dependencies of their own; the analyzer compiles for minutes.
+bigquery: dev .venv-bigquery/.installed
+	$(BIN)/python -m pytest tests/connectors/sql -k "bigquery or googlesql"
+
+.venv-bigquery/.installed: tests/connectors/sql/contract/bigquery.txt
+	rm -rf .venv-bigquery
+	$(PYTHON) -m venv .venv-bigquery
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $< 2>.venv-bigquery/said \
+	  && touch $@ || { cat .venv-bigquery/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-bigquery/said; }
+
 # Software that `python -m bench.peers` compares with: nginx and wrk from Debian, FastMCP and MCP Toolbox in a separate environment.
 peers: dev .venv-peers/.installed proxies
 	@command -v wrk >/dev/null || { echo "Installing the package wrk on this machine, with apt-get" \
@@ -324,4 +334,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-destinations .venv-tpc .venv-servers .venv-minilm .venv-classifier .venv-clickhouse .venv-snowflake .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-destinations .venv-tpc .venv-servers .venv-minilm .venv-classifier .venv-clickhouse .venv-snowflake .venv-bigquery .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import secrets
+import socket
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -191,6 +196,66 @@ def snowflake_database(
         process.stdout.close()
         process.terminate()
         process.wait(timeout=10)
+
+
+_BIGQUERY: Final = Path(__file__).parent.parent / ".venv-bigquery" / "bin" / "python"
+_EMULATOR: Final = Path(__file__).parent / "connectors" / "sql" / "contract" / "bigquery_emulator.py"
+BIGQUERY_PROJECT: Final = "lab-project"
+
+
+def bigquery_python() -> Path:
+    """Return the interpreter with the emulator of BigQuery and the analyzer of GoogleSQL; skips where it is not installed."""
+    if not _BIGQUERY.is_file():
+        pytest.skip("no emulator of BigQuery: see `make bigquery`")
+    return _BIGQUERY
+
+
+@cache
+def _bigquery_emulator() -> int:
+    """Return the port of an emulator that runs until the tests end."""
+    ports = []
+    for _ in range(2):
+        with closing(socket.socket()) as free:
+            free.bind(("127.0.0.1", 0))
+            ports.append(str(free.getsockname()[1]))
+    asked = [
+        bigquery_python(),
+        _EMULATOR,
+        "start",
+        "--rest-port",
+        ports[0],
+        "--grpc-port",
+        ports[1],
+        "--log-level",
+        "critical",
+    ]
+    process = subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    atexit.register(process.kill)
+    for _ in range(1200):
+        with contextlib.suppress(OSError), closing(socket.create_connection(("127.0.0.1", int(ports[0])), 1)):
+            return int(ports[0])
+        assert process.poll() is None, "the emulator ended"
+        time.sleep(0.05)
+    pytest.fail("the emulator does not listen")
+
+
+@contextmanager
+def bigquery_dataset(*statements: str) -> Iterator[str]:
+    """Return the location of a fresh dataset of an emulator in which `statements` have run; skips where there is none."""
+    port, name = _bigquery_emulator(), f"toolgen_{secrets.token_hex(6)}"
+    with httpx.Client(
+        base_url=f"http://127.0.0.1:{port}/bigquery/v2/projects/{BIGQUERY_PROJECT}", trust_env=False, timeout=60
+    ) as client:
+        place = {"projectId": BIGQUERY_PROJECT, "datasetId": name}
+        client.post("/datasets", json={"datasetReference": place}).raise_for_status()
+        try:
+            for line in statements:
+                query = {"query": line, "useLegacySql": False, "defaultDataset": place}
+                job = client.post("/jobs", json={"configuration": {"query": query}}).raise_for_status().json()
+                assert "errorResult" not in job["status"], job["status"]
+            yield f"bigquery://{BIGQUERY_PROJECT}@127.0.0.1:{port}/{name}?service=emulator"
+        finally:
+            client.delete(f"/datasets/{name}", params={"deleteContents": "true"})
 
 
 def statement(sql: str, *parameters: Json, **changes: object) -> Statement:

@@ -24,7 +24,7 @@ from toolgen.core.errors import SecretError
 from toolgen.core.files import read_file
 from toolgen.model.secret import Unprinted
 
-__all__ = ["CLOUDS", "CloudRequests", "CloudSecrets", "aws_key", "aws_request"]
+__all__ = ["CLOUDS", "CloudRequests", "CloudSecrets", "aws_key", "aws_request", "google_token", "token_of"]
 
 CLOUDS = frozenset({"aws", "gcp", "azure"})
 _TTL_S = 300.0
@@ -120,15 +120,7 @@ class CloudSecrets:
         return _decoded(payload.get("data") if isinstance(payload, Mapping) else None)
 
     async def _google_token(self, _: str) -> Mapping[str, object]:
-        """Ask for a token: with the key of a service account, or at the metadata server of the machine."""
-        if file := self._environment.get("GOOGLE_APPLICATION_CREDENTIALS", ""):
-            account = _json(self._outbound.file(file, "GOOGLE_APPLICATION_CREDENTIALS"))
-            url = str(account.get("token_uri") or "https://oauth2.googleapis.com/token")
-            form = {"grant_type": _JWT_BEARER, "assertion": _google_assertion(account, url, self._clock.now())}
-            return await self._outbound.json("POST", url, {}, form)
-        host = self._environment.get("GCE_METADATA_HOST", "") or "metadata.google.internal"
-        url = f"http://{host}/computeMetadata/v1/instance/service-accounts/default/token"
-        return await self._outbound.json("GET", url, {"Metadata-Flavor": "Google"})
+        return await google_token(self._outbound, _GOOGLE_SCOPE)
 
     async def _azure(self, name: str) -> str:
         vault, _, rest = name.partition("/")
@@ -163,12 +155,8 @@ class CloudSecrets:
         known = self._tokens.get(f"{provider} {scope}")
         if known is not None and self._clock.monotonic() < known.until:
             return known.text
-        answer = await fetch(scope)
-        text, seconds = answer.get("access_token"), answer.get("expires_in")
-        if not isinstance(text, str) or not text or not text.isascii() or not text.isprintable():
-            raise OutboundError("the answer for a token has none")
-        lasts = float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else 0.0
-        self._tokens[f"{provider} {scope}"] = _CloudToken(text, self._clock.monotonic() + max(0.0, lasts - _EARLY_S))
+        text, lasts = token_of(await fetch(scope))
+        self._tokens[f"{provider} {scope}"] = _CloudToken(text, self._clock.monotonic() + lasts)
         return text
 
 
@@ -261,14 +249,40 @@ async def aws_key(outbound: CloudRequests) -> tuple[str, str, str]:
     return str(found[0]), str(found[1]), str(found[2])
 
 
-def _google_assertion(account: Mapping[str, object], audience: str, now: float) -> str:
+async def google_token(outbound: CloudRequests, scope: str, key: str = "") -> Mapping[str, object]:
+    """Ask Google for a token: with this key of a service account, that of the environment, or at the metadata server of the machine, whose
+    tokens have the scopes of the machine.
+
+    Raises `OutboundError`.
+    """
+    file = "" if key else outbound.environment.get("GOOGLE_APPLICATION_CREDENTIALS", "")
+    if key or file:
+        account = _json(key or outbound.file(file, "GOOGLE_APPLICATION_CREDENTIALS"))
+        url = str(account.get("token_uri") or "https://oauth2.googleapis.com/token")
+        assertion = _google_assertion(account, url, scope, outbound.clock.now())
+        return await outbound.json("POST", url, {}, {"grant_type": _JWT_BEARER, "assertion": assertion})
+    host = outbound.environment.get("GCE_METADATA_HOST", "") or "metadata.google.internal"
+    url = f"http://{host}/computeMetadata/v1/instance/service-accounts/default/token"
+    return await outbound.json("GET", url, {"Metadata-Flavor": "Google"})
+
+
+def token_of(answer: Mapping[str, object]) -> tuple[str, float]:
+    """Return the token of an answer, and the seconds until another one is asked for. Raises `OutboundError`."""
+    text, seconds = answer.get("access_token"), answer.get("expires_in")
+    if not isinstance(text, str) or not text or not text.isascii() or not text.isprintable():
+        raise OutboundError("the answer for a token has none")
+    lasts = float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else 0.0
+    return text, max(0.0, lasts - _EARLY_S)
+
+
+def _google_assertion(account: Mapping[str, object], audience: str, scope: str, now: float) -> str:
     """Return the signed statement that a service account asks for a token with (RFC 7523)."""
     import jwt  # noqa: PLC0415 - where a reference names Google
 
     issuer, key = account.get("client_email"), account.get("private_key")
     if not isinstance(issuer, str) or not isinstance(key, str):
-        raise OutboundError("the file that GOOGLE_APPLICATION_CREDENTIALS names has no key of a service account")
-    claims = {"iss": issuer, "scope": _GOOGLE_SCOPE, "aud": audience, "iat": int(now), "exp": int(now) + 3600}
+        raise OutboundError("what should be the key of a service account is none")
+    claims = {"iss": issuer, "scope": scope, "aud": audience, "iat": int(now), "exp": int(now) + 3600}
     try:
         return jwt.encode(claims, key, algorithm="RS256")
     except (ValueError, TypeError, jwt.PyJWTError):

@@ -47,6 +47,13 @@ _ENGINES: Final[dict[DialectName, SqlEngine]] = {
         SqlEngine(
             name="snowflake", schemes=("snowflake",), port=443, extra="sql", options=("account", "role", "warehouse")
         ),
+        SqlEngine(
+            name="bigquery",
+            schemes=("bigquery",),
+            port=443,
+            extra="sql",
+            options=("maximum_bytes_billed", "region", "service"),
+        ),
     )
 }
 ENGINES: Final[Mapping[DialectName, SqlEngine]] = MappingProxyType(_ENGINES)

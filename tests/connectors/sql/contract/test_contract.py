@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from tests.databases import (
     READS,
+    bigquery_dataset,
     clickhouse_folder,
     duckdb_file,
     mysql_database,
@@ -144,6 +146,11 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             with snowflake_database(folder, *TABLES, *ROWS, grants=READS) as lab:
                 KEYS[lab.location] = lab.key
                 yield at(lab.location)
+        case "bigquery":
+            typed = (re.sub(r"VARCHAR\(\d+\)", "STRING", one).replace("INTEGER", "INT64") for one in TABLES)
+            unkeyed = (re.sub(r", PRIMARY KEY \(\w+\)", "", one) for one in typed)
+            with bigquery_dataset(*unkeyed, *ROWS) as location:
+                yield at(location)
         case _:
             yield at(clickhouse_folder(folder / "lab", *(f"{one} ENGINE = MergeTree" for one in TABLES), *ROWS))
 
@@ -206,7 +213,7 @@ def test_tables_are_read_with_columns_and_keys(database: Database) -> None:
         table.name.lower(): ([column.name.lower() for column in table.columns], table.primary_key)
         for table in database.tables
     }
-    unique = database.dialect not in {"clickhouse", "snowflake"}  # several rows may have one key there
+    unique = database.dialect not in {"bigquery", "clickhouse", "snowflake"}  # several rows may have one key there
     assert found["customers"] == (["id", "name", "ssn"], ("id",) if unique else ())
     assert {*found} == {"customers", "notes", "orders", "vault"}
 

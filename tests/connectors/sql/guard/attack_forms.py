@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tests.connectors.sql.guard import bigquery_forms
+
 __all__ = ["HIDDEN_NAMES", "attack_forms"]
 
 HIDDEN_NAMES: Final = ("ssn", "password", "users_secret", "all_secrets", "canary", "sqlite_master", "duckdb_", "pragma")
@@ -834,6 +836,7 @@ _SNOWFLAKE_FORMS: Final = (
     "SELECT id FROM customers FOR UPDATE",
 )
 _OWN: Final = {
+    "bigquery": (bigquery_forms.FORMS, bigquery_forms.VALUES, bigquery_forms.SOURCES),
     "snowflake": (_SNOWFLAKE_FORMS, _SNOWFLAKE_VALUES, _SNOWFLAKE_SOURCES),
     "clickhouse": (_CLICKHOUSE_FORMS, _CLICKHOUSE_VALUES, _CLICKHOUSE_SOURCES),
     "duckdb": (_DUCKDB_FORMS, _DUCKDB_VALUES, _DUCKDB_SOURCES),

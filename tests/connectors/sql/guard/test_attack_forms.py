@@ -22,7 +22,7 @@ def _attacks(dialect: str) -> Iterator[str]:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("dialect", ["clickhouse", "duckdb", "snowflake", "sqlite"])
+@pytest.mark.parametrize("dialect", ["bigquery", "clickhouse", "duckdb", "snowflake", "sqlite"])
 def test_nothing_hidden_stands_in_what_runs(dialect: str) -> None:
     assert sum(1 for _ in attack_forms(dialect)) > _AT_LEAST
     faults = []
@@ -69,7 +69,7 @@ def test_a_refusal_says_what_to_write(sql: str) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("dialect", ["clickhouse", "duckdb", "snowflake", "sqlite"])
+@pytest.mark.parametrize("dialect", ["bigquery", "clickhouse", "duckdb", "snowflake", "sqlite"])
 def test_no_refusal_of_an_attack_has_general_advice_alone(dialect: str) -> None:
     for sql in _attacks(dialect):
         verdict = judge(sql, dialect=dialect)

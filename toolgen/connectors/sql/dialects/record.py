@@ -138,6 +138,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     # calls with their own grammar, which the parser must parse; others are passed through it unchanged
     special_calls: frozenset[str] = frozenset()
     named_arguments: frozenset[str] = frozenset()  # functions with named arguments
+    # functions with a keyword in the place of an argument, besides those of every dialect: its position and the keywords
+    keyword_arguments: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
     equivalents: Mapping[str, str] = field(default_factory=dict)  # equivalents for functions of other engines
     bounded_values: bool = (
         False  # the session limits the size of each value, so that a width may be an argument: `printf('%*d', n, x)`

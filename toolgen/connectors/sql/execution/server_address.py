@@ -40,6 +40,11 @@ class Reach:
         self._permit = permit
         self._resolver = resolver
 
+    @property
+    def permit(self) -> Permit | None:
+        """Permit of addresses, for an engine with its own connections."""
+        return self._permit
+
     async def password(self) -> Secret | None:
         """Return the password. Raises `SecretError` when it is configured and cannot be resolved."""
         return await self._secrets.fetch(self._password) if self._password is not None else None

@@ -481,7 +481,7 @@ class Columns:
             advice = alias
         elif self._record.implicit_advice and identifier.name.lower() in self._record.implicit_columns:
             advice = f"{self._record.implicit_advice}; {advice}"
-        elif identifier.args.get("quoted"):
+        elif identifier.args.get("quoted") and self._record.quote == '"':
             advice += "; a string is written in single quotes"
         refuse(
             "column",

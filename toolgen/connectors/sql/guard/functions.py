@@ -80,6 +80,7 @@ CAPS: Mapping[str, Cap] = MappingProxyType(
         "approx_top_k": Cap(index=1, largest=1_000),
         "array_resize": Cap(index=1, largest=1_000),
         "list_resize": Cap(index=1, largest=1_000),
+        "generate_array": Cap(index=1, largest=100_000, strict=False),
         "generate_series": Cap(index=1, largest=100_000, strict=False),
         "range": Cap(index=-1, largest=100_000, strict=False),
     }

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 from sqlglot import exp
 
-from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects import RECORDS, Dialect
 from toolgen.connectors.sql.dialects.duckdb import SUMMARY_COLUMNS
 from toolgen.connectors.sql.dialects.duckdb_columns import has_columns, is_left_over
 from toolgen.connectors.sql.guard.alternatives import catalog_alternative
@@ -552,7 +552,7 @@ class Resolver:
                         refuse("syntax", "* is used in the place of a column", "name the column")
                 case exp.Anonymous() if is_left_over(node):
                     refuse("syntax", "COLUMNS is used outside of a SELECT list", "name the columns")
-                case exp.Anonymous() if (keyword := _keyword_argument(node)) is not None:
+                case exp.Anonymous() if (keyword := _keyword_argument(node, self._record)) is not None:
                     stack.extend(argument for argument in node.expressions if argument is not keyword)
                 case exp.Lambda():
                     self._lambda(node, scope, ctes)
@@ -612,9 +612,10 @@ def _declared(schema: exp.Expr) -> Iterator[exp.Identifier]:
             yield column.this
 
 
-def _keyword_argument(node: exp.Anonymous) -> exp.Expr | None:
+def _keyword_argument(node: exp.Anonymous, record: Dialect) -> exp.Expr | None:
     """Return the keyword argument of a call, such as the unit of TIMESTAMPDIFF."""
-    place, keywords = KEYWORD_ARGUMENTS.get(called(node), (0, frozenset[str]()))
+    own = record.keyword_arguments
+    place, keywords = own.get(called(node)) or KEYWORD_ARGUMENTS.get(called(node), (0, frozenset[str]()))
     argument = node.expressions[place] if place < len(node.expressions) else None
     bare = isinstance(argument, exp.Var) or (
         isinstance(argument, exp.Column) and not argument.args.get("table") and not argument.this.args.get("quoted")

@@ -285,6 +285,7 @@ def rendered_metrics(detail: Collection[str] = ()) -> str:
         systems={"shop": (SystemHealth(system="api.example.com:443", breaker="closed"),)},
         audit=AuditCounts(entries={"intent": 1}),
         restarts={"task": 1},
+        tasks=1,
         telemetry=TelemetryCounts(),
         streams={"siem": StreamCounts()},
         notifications=NotificationCounts(),

@@ -28,6 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from redis.exceptions import RedisError
 
+from tests.faults.load import answered_operation
 from tests.faults.processes import GatewayProcess, Proxy, Redises
 from tests.faults.project import AGENTS, BURST, EXPIRES_S, HUNG_S, LEADS, PER_MINUTE, key_of, write
 from tests.simulation.evidence import Decided, Entry, Evidence, Limit, Operation, Planted, Received, Told
@@ -40,6 +41,7 @@ _A_SECOND = 4.0
 _QUIET_S = 14.0
 _PAUSE_S = (4.0, 9.0)
 _REDIS_TIMEOUT_S = 1.0
+_AT_ONCE = 3 * BURST
 LIMITED = "limited"
 
 
@@ -65,8 +67,10 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 def request_of(random: Random, number: int) -> Request:
-    """The operation of a number."""
+    """The operation of a number. The first ones draw on a limit all at once, so that it is reached in each run."""
     kind = random.choices(("ask", "left", "keyed", "plain", "limited"), (8, 6, 5, 2, 5))[0]
+    if number < _AT_ONCE:
+        kind = "limited"
     limited = kind == "limited"
     effect = "read" if limited or (kind in {"left", "plain"} and random.random() < 0.3) else "write"
     tool = "shop__create_refund" if kind == "ask" else "shop__create_order" if effect == "write" else "shop__get_item"
@@ -179,7 +183,7 @@ class Campaign:
             )
             self._begin(self._act(request))
             number += 1
-            await asyncio.sleep(1 / _A_SECOND)
+            await asyncio.sleep(1 / _A_SECOND if number >= _AT_ONCE else 0)
         if planting is not None:
             await planting
         while self._tasks:
@@ -343,7 +347,7 @@ class Campaign:
             query = dict(httpx.URL("http://x" + lines[0].split(" ")[1]).params)
             name = query.get("op") or json.loads(body or b"{}").get("op", "")
             request = self._request(name)
-            effect = request.effect == "write" and request.upstream != "error"
+            effect = request.effect == "write"
             self.evidence.received.append(Received(at=self.now(), operation=name, effect=effect))
             await asyncio.sleep(request.takes_s if request.upstream != "hang" else 3600)
             status = "500 Internal Server Error" if request.upstream == "error" else "200 OK"
@@ -369,6 +373,8 @@ class Campaign:
             while self.now() < self._bound(request, began):
                 told = await self._call(request, random)
                 if told.final and told.status != "refused":
+                    await asyncio.sleep(random.uniform(0, 2))
+                    await self._call(request, random)  # which may be answered by another gateway
                     return
                 await asyncio.sleep(1)
             return
@@ -438,7 +444,7 @@ class Campaign:
         *,
         call_id: str = "",
     ) -> Told:
-        status, code, text, gateway, began = "fault", "", "", "", self.now()
+        status, code, text, gateway, answered, began = "fault", "", "", "", "", self.now()
         try:
             answer = await self._http.request(
                 method, self._address(random) + path, json=body, headers=_headers(request.principal)
@@ -448,14 +454,14 @@ class Campaign:
             error = said.get("error") or {}
             code, text = str(error.get("code", "")), str(error.get("message", ""))[:80]
             if "call_id" in said:
-                status, call_id = said["status"], said["call_id"]
+                status, call_id, answered = said["status"], said["call_id"], answered_operation(said)
             elif answer.status_code == 404:
                 status = "gone"
         except (httpx.HTTPError, ValueError) as error:
             text = type(error).__name__
         told = Told(
             at=self.now(), operation=request.name, gateway=gateway, status=status, code=code, call_id=call_id, asked=asked,
-            text=text, began=began,
+            text=text, began=began, answered=answered,
         )  # fmt: skip
         self.evidence.told.append(told)
         return told
@@ -516,7 +522,7 @@ class Campaign:
         return (
             f"{len(evidence.operations)} operations, {len(evidence.received)} requests received, {len(evidence.entries)} entries of"
             f" calls on record; faults {dict(faults)}, {len(self._timeouts)} slow requests to Redis without one; clients were told"
-            f" {dict(told.most_common())}"
+            f" {dict(told.most_common())}; chances to break an invariant {dict(evidence.chances)}"
         )
 
     def story(self, operation: str) -> list[str]:

@@ -10,41 +10,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-import resource
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
 import httpx
-from msgspec import Struct
 
 from tests.faults.campaign import Campaign, Request, report
+from tests.faults.leaks import Held, held, leaked_tasks, leaks, tasks, unsettled
 from tests.faults.load import Load
 from tests.faults.machine import Machine, build_library
 from tests.faults.processes import GatewayProcess
 from tests.faults.project import AGENTS, HUNG_S, write
 from tests.faults.services import FrontProxy, Indexer, Postgres, program
-from tests.simulation.evidence import Operation, Told
+from tests.simulation.evidence import Evidence, Operation, Told
 from tests.simulation.invariants import Anomaly
 
-__all__ = ["PROGRAMS", "Cluster"]
+__all__ = ["PROGRAMS", "Cluster", "undrained"]
+
 
 PROGRAMS = ("redis-server", "haproxy", "initdb")
 _SHARE = "0.7"
 _MEASURED_S = 5.0
 _STEP_S = 3600.0
 _DISK_BYTES = 2 << 30
-_MORE_DESCRIPTORS, _MORE_MEMORY = 40, 96 << 20
-"""Number of descriptors and bytes by which a worker may have more at the end than after its start."""
-
-
-class Held(Struct, frozen=True, kw_only=True):
-    """Resources that a worker holds: descriptors, and resident memory in bytes."""
-
-    descriptors: int
-    memory: int
 
 
 class Cluster(Campaign):
@@ -57,6 +47,7 @@ class Cluster(Campaign):
         self._machines: dict[str, Machine] = {}
         self._indexers: dict[str, Indexer] = {}
         self._at_start: dict[int, Held] = {}
+        self._tasks_at_start: list[int] = []
         self._anomalies: list[Anomaly] = []
         self._steady = Load(self._front.port, self._told, self.now)
         self.rate = 0.0
@@ -82,6 +73,8 @@ class Cluster(Campaign):
         self.rate = float(os.environ.get("TOOLGEN_FAULTS_SHARE") or _SHARE) * capacity
         self._say(f"{capacity:.0f} calls a second at most; {self.rate:.0f} are made")
         self._at_start = self._held()
+        for gateway in self._gateways.values():
+            self._tasks_at_start += tasks((await self._http.get(f"{gateway.url}/metrics")).text)
         steady = asyncio.create_task(self._steady.run(self.rate, self.seconds - self.now()))
         await super()._load()
         await steady
@@ -103,7 +96,7 @@ class Cluster(Campaign):
         return answer.headers.get("x-gateway", "")
 
     def _further(self) -> list[Anomaly]:
-        return [*self._anomalies, *self._drained_well()]
+        return [*self._anomalies, *undrained(self.evidence)]
 
     # Steady load
 
@@ -188,54 +181,42 @@ class Cluster(Campaign):
                 await gateway.start()
             await asyncio.sleep(2)
 
-    def _drained_well(self) -> list[Anomaly]:
-        """Calls without an answer while gateways were restarted in turn and nothing else was wrong."""
-        found = []
-        others = [one for one in self.evidence.planted if one.kind != "restart"]
-        for drain in self.evidence.planted:
-            if drain.kind != "restart" or any(one.at <= drain.until and one.until + 12 >= drain.at for one in others):
-                continue
-            lost = [
-                one
-                for one in self.evidence.told
-                if one.status == "fault" and drain.at <= one.began and one.at <= drain.until
-            ]
-            found += [
-                Anomaly(
-                    invariant="drain",
-                    operation=one.operation,
-                    text=f"no answer while {drain.gateway} was restarted: {one.text}",
-                )
-                for one in lost
-            ]
-        return found
-
     # What is held
 
     def _held(self) -> dict[int, Held]:
-        found = {}
-        for gateway in self._gateways.values():
-            for pid in gateway.workers():
-                pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-                descriptors = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
-                found[pid] = Held(descriptors=descriptors, memory=pages * resource.getpagesize())
-        return found
+        return {pid: held(pid) for gateway in self._gateways.values() for pid in gateway.workers()}
 
     async def _look_for_leaks(self) -> None:
         """Workers compared with the largest of the start, and calls that have not ended."""
-        descriptors = max(one.descriptors for one in self._at_start.values()) + _MORE_DESCRIPTORS
-        memory = max(one.memory for one in self._at_start.values()) + _MORE_MEMORY
-        for pid, held in self._held().items():
-            self._say(f"worker {pid}: {held.descriptors} descriptors, {held.memory >> 20} MiB")
-            if held.descriptors > descriptors or held.memory > memory:
-                text = f"{held}, at the start at most {[*self._at_start.values()]}"
-                self._anomalies.append(Anomaly(invariant="leak", operation=str(pid), text=text))
+        at_end = self._held()
+        for pid, one in at_end.items():
+            self._say(f"worker {pid}: {one.descriptors} descriptors, {one.threads} threads, {one.memory >> 20} MiB")
+        self._anomalies += leaks(self._at_start, at_end)
         for name, gateway in self._gateways.items():
-            text = (await self._http.get(f"{gateway.url}/metrics")).text
-            for metric in ("toolgen_calls_in_flight", "toolgen_upstream_in_flight", "toolgen_audit_waiting"):
-                values = [float(one) for one in re.findall(rf"^{metric}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)]
-                if not values or any(values):
-                    self._anomalies.append(Anomaly(invariant="leak", operation=name, text=f"{metric} is {values}"))
+            metrics = (await self._http.get(f"{gateway.url}/metrics")).text
+            self._say(f"gateway {name}: {tasks(metrics)} tasks")
+            self._anomalies += unsettled(name, metrics) + leaked_tasks(name, self._tasks_at_start, metrics)
+
+
+def undrained(evidence: Evidence) -> list[Anomaly]:
+    """Return the calls without an answer while gateways were restarted in turn and nothing else was wrong."""
+    found = []
+    others = [one for one in evidence.planted if one.kind != "restart"]
+    for drain in evidence.planted:
+        if drain.kind != "restart" or any(one.at <= drain.until and one.until + 12 >= drain.at for one in others):
+            continue
+        lost = [
+            one for one in evidence.told if one.status == "fault" and drain.at <= one.began and one.at <= drain.until
+        ]
+        found += [
+            Anomaly(
+                invariant="drain",
+                operation=one.operation,
+                text=f"no answer while {drain.gateway} was restarted: {one.text}",
+            )
+            for one in lost
+        ]
+    return found
 
 
 def main() -> int:

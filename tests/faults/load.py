@@ -12,7 +12,7 @@ from typing import Any
 from tests.faults.project import AGENTS, key_of
 from tests.simulation.evidence import Told
 
-__all__ = ["Load"]
+__all__ = ["Load", "answered_operation"]
 
 _CONNECTIONS = 48
 _ANSWER_S = 20.0
@@ -121,12 +121,12 @@ async def _exchange(
 
 
 def _told(number: int, began: float, at: float, gateway: str, answer: Any) -> Told:
-    status, code, call_id, text = "fault", "", "", ""
+    status, code, call_id, text, answered = "fault", "", "", "", ""
     if isinstance(answer, dict):
         error = answer.get("error") or {}
         code, text = str(error.get("code", "")), str(error.get("message", ""))[:80]
         if "call_id" in answer:
-            status, call_id = answer["status"], answer["call_id"]
+            status, call_id, answered = answer["status"], answer["call_id"], answered_operation(answer)
     return Told(
         began=began,
         at=at,
@@ -136,4 +136,11 @@ def _told(number: int, began: float, at: float, gateway: str, answer: Any) -> To
         code=code,
         call_id=call_id,
         text=text,
+        answered=answered,
     )
+
+
+def answered_operation(envelope: dict[str, Any]) -> str:
+    """Operation that the upstream's answer names, "" without such an answer."""
+    data = envelope.get("data")
+    return str(data.get("op", "")) if isinstance(data, dict) else ""

@@ -12,7 +12,7 @@ __all__ = ["AGENTS", "BURST", "EXPIRES_S", "HUNG_S", "LEADS", "PER_MINUTE", "key
 AGENTS = tuple(f"agent{number}" for number in range(24))
 LEADS = ("lead0", "lead1")
 EXPIRES_S, HUNG_S = 12.0, 8.0
-BURST, PER_MINUTE = 6, 30
+BURST, PER_MINUTE = 6, 15
 _OP = {"name": "op", "in": "query", "required": True, "schema": {"type": "string"}}
 _BODY = {"type": "object", "required": ["op"], "properties": {"op": {"type": "string"}}}
 

@@ -33,6 +33,7 @@ def test_a_cluster_without_faults_does_what_it_acknowledges(tmp_path: Path) -> N
     assert {one.gateway for one in evidence.entries} == {"A", "B", "C"}
     assert {one.gateway for one in evidence.told} >= {"A", "B", "C"}
     assert {"ok", "error", "pending"} <= {one.status for one in evidence.told}
+    assert all(evidence.chances.values()), evidence.chances
 
 
 def test_a_cluster_under_faults_for_two_minutes(tmp_path: Path) -> None:
@@ -40,6 +41,7 @@ def test_a_cluster_under_faults_for_two_minutes(tmp_path: Path) -> None:
     found = asyncio.run(cluster.run())
     assert found == [], "\n".join(line for one in found[:3] for line in cluster.story(one.operation)[-40:])
     assert {one.kind for one in cluster.evidence.planted} >= {"kill", "cut", "loss"}
+    assert all(cluster.evidence.chances.values()), cluster.evidence.chances
 
 
 def test_clock_and_disk_of_one_process_are_set_wrong_and_right_again(tmp_path: Path) -> None:

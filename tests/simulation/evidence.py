@@ -37,6 +37,8 @@ class Told(Struct, frozen=True, kw_only=True):
     asked: str = "call"  # call | poll | cancel
     text: str = ""
     began: float = 0.0
+    answered: str = ""
+    """Operation that the upstream's answer names, "" without an answer of the upstream."""
 
     @property
     def final(self) -> bool:
@@ -56,7 +58,7 @@ class Decided(Struct, frozen=True, kw_only=True):
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """A request at the upstream. `effect`: it was carried out, or may have been."""
+    """A request at the upstream. `effect`: it was carried out, or may have been, also if the answer says that it failed."""
 
     at: float
     operation: str
@@ -154,6 +156,30 @@ class Evidence(Struct, kw_only=True, dict=True):
             if one.effect:
                 found[one.operation].append(one)
         return found
+
+    @property
+    def chances(self) -> Mapping[str, int]:
+        """Number of chances that a run had to break what the invariants are about. A run without a chance proves nothing of it."""
+        ended = [one for one in self.told if one.final]
+        agreed = {one.operation for one in self.decided if one.approve and one.accepted}
+        keys = Counter(one.operation for one in ended if self.operations[one.operation].kind == "keyed")
+        return {
+            "writes that were carried out": sum(map(len, self.effects.values())),
+            "approved calls that were carried out": len(agreed & self.effects.keys()),
+            "keys that were used again": sum(count > 1 for count in keys.values()),
+            "calls that a limit refused": sum(one.code == "rate_limited" for one in ended),
+            "requests that a limit let pass": sum(
+                count
+                for name, count in self.received_of.items()
+                if name.startswith(tuple(one.prefix for one in self.limits))
+            ),
+            "calls that waited and ended": len(
+                {one.call_id for one in ended if one.call_id}
+                & {one.call_id for one in self.told if one.status == "pending"}
+            ),
+            "answers that name their request": sum(bool(one.answered) for one in ended),
+            "calls that the upstream refused": sum(one.code == "upstream_error" for one in ended),
+        }
 
     def befell(self, kinds: set[str], start: float, end: float, gateway: str = "") -> bool:
         """True if a fault of one of these kinds lasted at some time between the two, at this gateway or, by default, at any."""

@@ -49,8 +49,8 @@ Found = Iterator[Anomaly]
 
 
 def executed_once(evidence: Evidence) -> Found:
-    """Each operation is carried out at most once. A key that the store lost after it was used may be used once more, but never at the same
-    gateway."""
+    """Each operation is carried out at most once. A key that the store lost after it was used may be used once more for each loss, but
+    never at the same gateway."""
     for name, effects in evidence.effects.items():
         if len(effects) < 2:
             continue
@@ -60,10 +60,40 @@ def executed_once(evidence: Evidence) -> Found:
             for one in evidence.entries
             if one.event == "intent" and one.operation == name and one.gateway == homes[0] and one.at <= effects[0].at
         ]
-        lost = evidence.befell({"loss"}, max(begun, default=effects[0].at), effects[-1].at)
-        if evidence.operations[name].kind == "keyed" and lost and len(set(homes)) == len(homes) and all(homes):
+        since, until = max(begun, default=effects[0].at), effects[-1].at
+        losses = sum(one.kind == "loss" and one.at <= until and one.until >= since for one in evidence.planted)
+        again = len(effects) - 1 <= losses and len(set(homes)) == len(homes) and all(homes)
+        if evidence.operations[name].kind == "keyed" and again:
             continue
         yield Anomaly(invariant="executed_once", operation=name, text=f"carried out {len(effects)} times, at {homes}")
+
+
+def recorded_first(evidence: Evidence) -> Found:
+    """No request reaches the upstream before an intent of its operation is on record."""
+    begun: dict[str, float] = {}
+    for one in evidence.entries:
+        if one.event == "intent":
+            name = _operation(evidence, one.call_id)
+            begun[name] = min(one.at, begun.get(name, math.inf))
+    for received in evidence.received:
+        at = begun.get(received.operation, math.inf)
+        if at > received.at + evidence.apart_s:
+            said = "no intent on record" if at == math.inf else f"the first intent is of {at:.2f}"
+            text = f"received at {received.at:.2f}, {said}"
+            yield Anomaly(invariant="recorded_first", operation=received.operation, text=text)
+
+
+def recorded_once(evidence: Evidence) -> Found:
+    """Each call has one intent on record. One that a person approved has another one, of the gateway that carries it out; it may be tried
+    again if it was refused before it began."""
+    for call_id, entries in evidence.by_call.items():
+        intents = sum(one.event == "intent" for one in entries)
+        approved = sum(one.verdict == "approve" for one in entries)
+        refused = sum(one.event == "outcome" and one.status == "refused" for one in entries)
+        most = 1 + (1 + refused if approved else 0)
+        if intents > most:
+            text = f"{call_id} has {intents} intents on record, {most} at most"
+            yield Anomaly(invariant="recorded_once", operation=_operation(evidence, call_id), text=text)
 
 
 def ended_once(evidence: Evidence) -> Found:
@@ -205,11 +235,15 @@ def limits_hold(evidence: Evidence) -> Found:
 
 
 def acknowledged(evidence: Evidence) -> Found:
-    """Each call whose client was told that it ended well has an intent and that ending on record, and its request reached the upstream."""
+    """Each call whose client was told that it waits or failed is on record. One whose client was told that it ended well has an intent and
+    that ending on record, and its request reached the upstream."""
     for told in evidence.told:
+        entries = evidence.by_call.get(told.call_id, ())
+        if told.status in {"pending", "error"} and told.call_id and not any(one.event == "intent" for one in entries):
+            text = f"{told.call_id}: told {told.status} {told.code} at {told.at:.2f}, and no intent is on record"
+            yield Anomaly(invariant="acknowledged", operation=told.operation, text=text)
         if told.status != "ok":
             continue
-        entries = evidence.by_call.get(told.call_id, ())
         intents = sum(one.event == "intent" for one in entries)
         endings = sum(one.ends and one.status == "ok" for one in entries)
         received = evidence.received_of.get(told.operation, 0)
@@ -218,6 +252,39 @@ def acknowledged(evidence: Evidence) -> Found:
                 f"{told.call_id}: {intents} intents and {endings} such endings on record, {received} requests received"
             )
             yield Anomaly(invariant="acknowledged", operation=told.operation, text=text)
+
+
+def answered(evidence: Evidence) -> Found:
+    """Each request of a client is answered with what became of its call, unless a fault befell something meanwhile, or at most a lease
+    before: so long gateways wait for each other after the store lost something."""
+    for told in evidence.told:
+        since = told.began - evidence.lease_s - evidence.slack_s
+        if told.status == "fault" and not any(one.at <= told.at and one.until >= since for one in evidence.planted):
+            text = f"{told.asked} from {told.began:.2f} to {told.at:.2f} has no answer: {told.text or told.code}"
+            yield Anomaly(invariant="answered", operation=told.operation, text=text)
+
+
+def own_answer(evidence: Evidence) -> Found:
+    """No client is given the answer to another one's request."""
+    for told in evidence.told:
+        if told.answered and told.answered != told.operation:
+            text = f"{told.call_id}: told what the upstream answered to {told.answered}"
+            yield Anomaly(invariant="own_answer", operation=told.operation, text=text)
+
+
+def same_answer(evidence: Evidence) -> Found:
+    """Each request with a key is answered with how the first call with it ended. Not promised after the store lost something, nor for a
+    call of which nobody knows how it ended."""
+    for name, operation in evidence.operations.items():
+        if operation.kind != "keyed":
+            continue
+        ends = [one for one in evidence.told_of.get(name, ()) if one.status in _DONE and one.code != "outcome_unknown"]
+        if not ends or evidence.befell({"loss"}, ends[0].began - evidence.slack_s, ends[-1].at):
+            continue
+        found = {(one.call_id, one.status, one.code) for one in ends}
+        if len(found) > 1:
+            text = f"requests with one key were told {sorted(found)}"
+            yield Anomaly(invariant="same_answer", operation=name, text=text)
 
 
 def one_history(evidence: Evidence) -> Found:
@@ -258,6 +325,8 @@ INVARIANTS: Mapping[str, Callable[[Evidence], Found]] = {
     one.__name__: one
     for one in (
         executed_once,
+        recorded_first,
+        recorded_once,
         ended_once,
         ended,
         told_as_recorded,
@@ -266,6 +335,9 @@ INVARIANTS: Mapping[str, Callable[[Evidence], Found]] = {
         lost_with_reason,
         limits_hold,
         acknowledged,
+        answered,
+        own_answer,
+        same_answer,
         one_history,
     )
 }

@@ -55,6 +55,12 @@ APPROVED = Decided(began=2.0, at=3.0, operation="op", call_id="c", approve=True,
 DENIED_TOO = replace(APPROVED, began=4.0, at=4.5, approve=False)
 FLUSHED = Planted(at=4, until=4, kind="loss")
 
+SECOND = replace(INTENT, at=2.0)
+UNAVAILABLE = entry("outcome", "refused", "upstream_unavailable", at=9.0)
+LATE = entry("outcome", "error", "outcome_unknown", at=49.0)
+FAULT = told("fault", asked="call")
+FAILED = told("error", "upstream_error")
+
 CASES: list[tuple[Evidence, set[str]]] = [
     (evidence(entries=[INTENT, OK], received=[done()], told=[told("ok")], decided=[APPROVED]), set()),
     (evidence("left", entries=[INTENT, OK], received=[done()], told=[told("ok")]), set()),
@@ -63,7 +69,7 @@ CASES: list[tuple[Evidence, set[str]]] = [
         evidence("left", entries=[INTENT], received=[done()], told=[told("ok")]),
         {"acknowledged", "told_as_recorded", "ended"},
     ),
-    (evidence("left", entries=[OK], received=[done()], told=[told("ok")]), {"acknowledged"}),
+    (evidence("left", entries=[OK], received=[done()], told=[told("ok")]), {"acknowledged", "recorded_first"}),
     (evidence(entries=[INTENT, OK], received=[done()], told=[told("ok")]), {"one_history"}),
     (
         evidence(entries=[INTENT, OK], received=[done()], told=[told("ok")], decided=[APPROVED, DENIED_TOO]),
@@ -76,11 +82,16 @@ CASES: list[tuple[Evidence, set[str]]] = [
         ),
         {"one_history"},
     ),
-    (evidence(received=[done(), done(7.0)]), {"executed_once"}),
-    (evidence("keyed", received=[done(3.0), done(5.0)], planted=[FLUSHED]), {"executed_once"}),
-    (evidence("keyed", received=[done(3.0), done(5.0, "B")], planted=[FLUSHED]), set()),
-    (evidence("keyed", received=[done(3.0), done(5.0, "B")]), {"executed_once"}),
-    (evidence("keyed", received=[done(4.5), done(5.0, "B")], planted=[FLUSHED]), {"executed_once"}),
+    (evidence(entries=[INTENT, OK], received=[done(), done(7.0)]), {"executed_once"}),
+    (evidence("keyed", entries=[INTENT, OK], received=[done(3.0), done(5.0)], planted=[FLUSHED]), {"executed_once"}),
+    (evidence("keyed", entries=[INTENT, OK], received=[done(3.0), done(5.0, "B")], planted=[FLUSHED]), set()),
+    (evidence("keyed", entries=[INTENT, OK], received=[done(3.0), done(5.0, "B")]), {"executed_once"}),
+    (
+        evidence(
+            "keyed", entries=[replace(INTENT, at=4.2), OK], received=[done(4.5), done(5.0, "B")], planted=[FLUSHED]
+        ),
+        {"executed_once"},
+    ),
     (evidence(entries=[INTENT, OK, EXPIRED]), {"ended_once"}),
     (evidence(entries=[INTENT, OK, LOST]), {"ended_once", "lost_with_reason"}),
     (evidence(entries=[INTENT, OK, LOST], planted=[KILLED]), {"ended_once"}),
@@ -131,30 +142,84 @@ CASES: list[tuple[Evidence, set[str]]] = [
         ),
         {"told_as_recorded"},
     ),
-    (evidence(received=[done()], told=[told("refused", "expired", asked="call")]), {"not_called_undone"}),
     (
-        evidence(received=[done(20.0)], told=[told("refused", "upstream_unavailable", asked="call")]),
+        evidence(
+            entries=[INTENT, EXPIRED], received=[done()], told=[told("refused", "expired", at=21.0, asked="call")]
+        ),
         {"not_called_undone"},
     ),
-    (evidence("keyed", received=[done(20.0)], told=[told("refused", "upstream_unavailable", asked="call")]), set()),
-    (evidence(effect="read", received=[done()], told=[told("refused", "expired", asked="call")]), set()),
-    (evidence(told=[told("pending", at=1.0), told("gone", at=30)]), {"told_in_time"}),
-    (evidence(told=[told("pending", at=1.0), told("error", "outcome_unknown", at=50)]), {"told_in_time"}),
-    (evidence(told=[told("pending", at=1.0), told("error", "outcome_unknown", at=50)], planted=[CUT]), set()),
+    (
+        evidence(
+            "left",
+            entries=[INTENT, UNAVAILABLE],
+            received=[done(20.0)],
+            told=[told("refused", "upstream_unavailable", asked="call")],
+        ),
+        {"not_called_undone"},
+    ),
+    (
+        evidence(
+            "keyed",
+            entries=[INTENT, UNAVAILABLE],
+            received=[done(20.0)],
+            told=[told("refused", "upstream_unavailable", asked="call")],
+        ),
+        set(),
+    ),
+    (
+        evidence(
+            effect="read",
+            entries=[INTENT, EXPIRED],
+            received=[done()],
+            told=[told("refused", "expired", at=21.0, asked="call")],
+        ),
+        set(),
+    ),
+    (evidence(told=[told("pending", at=1.0), told("gone", at=30)]), {"told_in_time", "acknowledged"}),
+    (
+        evidence(entries=[INTENT, LATE], told=[told("pending", at=1.0), told("error", "outcome_unknown", at=50)]),
+        {"told_in_time"},
+    ),
+    (
+        evidence(
+            entries=[INTENT, LATE],
+            told=[told("pending", at=1.0), told("error", "outcome_unknown", at=50)],
+            planted=[CUT],
+        ),
+        set(),
+    ),
     (evidence(entries=[INTENT, LOST]), {"lost_with_reason"}),
     (evidence(entries=[INTENT, LOST], planted=[Planted(at=3, until=18, kind="cut")]), {"lost_with_reason"}),
     (evidence(entries=[INTENT, LOST], planted=[Planted(at=3, until=18, kind="cut", gateway="A")]), set()),
-    (evidence(effect="read", received=[done(), done(), done(), done()], limits=LIMITS), {"executed_once"}),
-    (evidence(effect="read", received=[done()] * 5, limits=LIMITS), {"executed_once", "limits_hold"}),
     (
         evidence(
-            effect="read", received=[done()] * 5, limits=LIMITS, planted=[Planted(at=4.5, until=4.5, kind="loss")]
+            "plain", effect="read", entries=[INTENT, OK], received=[done(), done(), done(), done()], limits=LIMITS
+        ),
+        {"executed_once"},
+    ),
+    (
+        evidence("plain", effect="read", entries=[INTENT, OK], received=[done()] * 5, limits=LIMITS),
+        {"executed_once", "limits_hold"},
+    ),
+    (
+        evidence(
+            "plain",
+            effect="read",
+            entries=[INTENT, OK],
+            received=[done()] * 5,
+            limits=LIMITS,
+            planted=[Planted(at=4.5, until=4.5, kind="loss")],
         ),
         {"executed_once"},
     ),
     (
         evidence(
-            effect="read", received=[done()] * 9, limits=LIMITS, planted=[Planted(at=4.5, until=4.5, kind="loss")]
+            "plain",
+            effect="read",
+            entries=[INTENT, OK],
+            received=[done()] * 9,
+            limits=LIMITS,
+            planted=[Planted(at=4.5, until=4.5, kind="loss")],
         ),
         {"executed_once", "limits_hold"},
     ),
@@ -185,6 +250,85 @@ CASES: list[tuple[Evidence, set[str]]] = [
         set(),
     ),
     (evidence(entries=[INTENT, LOST], planted=[Planted(at=3, until=18, kind="delay", gateway="A")]), set()),
+    # A request without an intent, or before it.
+    (evidence("left", entries=[replace(INTENT, at=1.0), OK], received=[done(0.5)], told=[told("ok")]), set()),
+    (
+        evidence("left", entries=[replace(INTENT, at=5.5), OK], received=[done(2.0)], told=[told("ok")]),
+        {"recorded_first"},
+    ),
+    (evidence("left", received=[done()], told=[FAULT], planted=[KILLED]), {"recorded_first"}),
+    (evidence("left", effect="read", received=[replace(done(), effect=False)]), {"recorded_first"}),
+    # A call that is recorded twice.
+    (evidence("left", entries=[INTENT, SECOND, OK]), {"recorded_once"}),
+    (evidence(entries=[INTENT, ASKED, entry("decision", at=3, verdict="approve"), SECOND, OK]), set()),
+    (
+        evidence(entries=[INTENT, ASKED, entry("decision", at=3, verdict="approve"), SECOND, SECOND, OK]),
+        {"recorded_once"},
+    ),
+    (evidence("left", entries=[INTENT, OK, replace(OK, at=7.0)]), {"ended_once"}),
+    # A call that a client knows of and the record does not.
+    (evidence("left", told=[told("pending", asked="call")], over=11.0), {"acknowledged"}),
+    (evidence("left", told=[told("error", "upstream_error", asked="call")]), {"acknowledged"}),
+    (evidence("left", told=[told("error", "outcome_unknown", asked="call")]), {"acknowledged"}),
+    (evidence("left", told=[told("refused", "audit_unavailable", asked="call")]), set()),
+    # A request that nobody answers.
+    (evidence("left", told=[FAULT]), {"answered"}),
+    (evidence("left", told=[FAULT], planted=[KILLED]), set()),
+    (evidence("left", told=[FAULT], planted=[Planted(at=60, until=70, kind="cut")]), {"answered"}),
+    (evidence("left", told=[replace(FAULT, began=49.5, at=50.0)], planted=[KILLED]), {"answered"}),
+    # The answer to another request.
+    (evidence("left", entries=[INTENT, OK], received=[done()], told=[replace(told("ok"), answered="op")]), set()),
+    (
+        evidence("left", entries=[INTENT, OK], received=[done()], told=[replace(told("ok"), answered="another")]),
+        {"own_answer"},
+    ),
+    # One key and two answers.
+    (evidence("keyed", entries=[INTENT, OK], received=[done()], told=[told("ok"), told("ok", at=12.0)]), set()),
+    (
+        evidence(
+            "keyed",
+            entries=[INTENT, OK, *(replace(one, call_id="again", at=11.0) for one in (INTENT, OK))],
+            received=[done()],
+            told=[told("ok"), replace(told("ok", at=12.0), call_id="again")],
+        ),
+        {"same_answer"},
+    ),
+    (
+        evidence("keyed", entries=[INTENT, OK], received=[done()], told=[told("ok"), replace(FAILED, at=12.0)]),
+        {"same_answer", "told_as_recorded"},
+    ),
+    (
+        evidence(
+            "keyed",
+            entries=[INTENT, OK, *(replace(one, call_id="again", at=11.0) for one in (INTENT, OK))],
+            received=[done(), done(11.0, "B")],
+            told=[told("ok"), replace(told("ok", at=12.0), call_id="again")],
+            planted=[replace(FLUSHED, at=10.5, until=10.5)],
+        ),
+        set(),
+    ),
+    # More executions with one key than the store lost something.
+    (
+        evidence(
+            "keyed",
+            entries=[INTENT, replace(SECOND, gateway="B"), replace(SECOND, gateway="C", call_id="d")],
+            received=[done(3.0), done(5.0, "B"), done(6.0, "C")],
+            planted=[FLUSHED],
+            over=10.0,
+        ),
+        {"executed_once", "recorded_once"},
+    ),
+    # An approved call that is executed twice, also by another gateway while the first one was cut off.
+    (
+        evidence(
+            entries=[INTENT, OK],
+            received=[done(), done(7.0, "B")],
+            told=[told("ok")],
+            decided=[APPROVED],
+            planted=[replace(CUT, gateway="A")],
+        ),
+        {"executed_once"},
+    ),
 ]
 
 
@@ -198,6 +342,21 @@ def test_an_invariant_finds_what_it_is_for_and_nothing_else(case: tuple[Evidence
 
 def test_every_invariant_is_broken_by_a_case() -> None:
     assert set().union(*(names for _, names in CASES)) == set(INVARIANTS)
+
+
+def test_chances_are_those_of_the_evidence() -> None:
+    none = evidence().chances
+    assert set(none.values()) == {0}
+    approved = evidence(
+        entries=[INTENT, OK],
+        received=[done()],
+        told=[told("pending", at=2.0), replace(told("ok"), answered="op"), told("refused", "rate_limited"), FAILED],
+        decided=[APPROVED],
+        limits=LIMITS,
+    )
+    again = evidence("keyed", told=[told("ok"), told("ok", at=12.0)])
+    both = {name: count + again.chances[name] for name, count in approved.chances.items()}
+    assert set(both.values()) == {1}
 
 
 def test_invariants_are_chosen_by_name() -> None:

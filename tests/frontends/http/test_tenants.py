@@ -131,6 +131,7 @@ async def test_nobody_outside_of_a_tenant_reads_its_numbers_or_its_name(tmp_path
             lines = [line for line in shown.text.splitlines() if not line.startswith("#")]
             assert (shown.status_code, len(lines) > 30) == (200, True)
             assert all(f'tenant="{OWN}"' in line for line in lines)
+            assert "toolgen_tasks" not in " ".join(lines)  # which would tell how busy the others are
 
 
 async def test_lines_of_the_log_name_the_tenant(tmp_path: Path) -> None:

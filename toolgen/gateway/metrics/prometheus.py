@@ -111,6 +111,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     policy: PolicyCounts = _NO_POLICY
     functions: FunctionCounts = _NO_FUNCTIONS
     restarts: Mapping[str, int] = {}
+    tasks: int | None = None
     state_losses: int = 0
 
 
@@ -361,6 +362,12 @@ def _of_the_gateway(metrics: Metrics, state: Snapshot) -> Iterator[Family]:
         "counter",
         "Background tasks that failed and were started again.",
         [({"task": task}, count) for task, count in sorted(state.restarts.items())],
+    )
+    yield Family(
+        "toolgen_tasks",
+        "gauge",
+        "Asyncio tasks of the process; absent for a tenant, because all tenants share them.",
+        [] if state.tasks is None else [({}, state.tasks)],
     )
     lost = "Times that the shared state was emptied, or reset to an older copy."
     yield one_of("toolgen_state_losses_total", "counter", lost, state.state_losses)

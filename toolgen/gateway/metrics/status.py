@@ -198,6 +198,7 @@ class Status:
             index=self.records.filler.counts(),
             functions=self._functions.counts,
             restarts=self._background.restarts,
+            tasks=None if self.tenant else len(asyncio.all_tasks()),
             state_losses=self.state_losses,
         )
 

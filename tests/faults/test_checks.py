@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.cluster import undrained
+from tests.faults.cluster import Stopped, undrained
 from tests.faults.services import Indexer
 from tests.gateway.governed import project, upstream
 from tests.simulation.evidence import Evidence, Operation, Planted, Told
@@ -35,6 +35,22 @@ def test_a_call_that_is_lost_while_a_gateway_drains_is_found(
     operations = {"op": Operation(name="op", kind="plain", effect="write", own_s=5.0)}
     evidence = Evidence(operations=operations, told=told, planted=planted, over=100.0)
     assert [one.operation for one in undrained(evidence)] == found
+
+
+@pytest.mark.parametrize(
+    ("stopped", "planted", "found"),
+    [
+        (Stopped(gateway="B", at=22.0, status=1), [RESTART], ["B"]),
+        (Stopped(gateway="B", at=22.0, status=0), [RESTART], []),
+        (Stopped(gateway="A", at=22.0, status=1), [RESTART], []),
+        (Stopped(gateway="B", at=22.0, status=1), [RESTART, Planted(at=20, until=22, kind="delay")], []),
+    ],
+)
+def test_a_gateway_that_does_not_end_in_order_is_found(
+    stopped: Stopped, planted: list[Planted], found: list[str]
+) -> None:
+    evidence = Evidence(operations={}, told=[], planted=planted, over=100.0)
+    assert [one.operation for one in undrained(evidence, [stopped])] == found
 
 
 async def test_a_log_that_was_changed_is_found(tmp_path: Path) -> None:

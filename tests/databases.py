@@ -149,6 +149,7 @@ def snowflake_database(
     public: Iterable[tuple[str, str, str]] = (),
     role: str = "READER",
     secondary: str = '{"roles":"","value":""}',
+    folds: str = "false",
 ) -> Iterator[SnowflakeLab]:
     """A database of the emulator in which `statements` have run; skips where .venv-snowflake is missing (`make snowflake`)."""
     python = ROOT / ".venv-snowflake" / "bin" / "python"
@@ -163,6 +164,11 @@ def snowflake_database(
         {"statement": "SELECT CURRENT_ROLE()", "columns": ["ROLE", "SECONDARY"], "rows": [[role, secondary]]},
         {"statement": 'SHOW GRANTS TO ROLE "READER"', "columns": columns, "rows": [*grants]},
         {"statement": 'SHOW GRANTS TO ROLE "PUBLIC"', "columns": columns, "rows": [*public]},
+        {
+            "statement": "SHOW PARAMETERS LIKE 'QUOTED_IDENTIFIERS_IGNORE_CASE'",
+            "columns": ["key", "value"],
+            "rows": [["", folds]],
+        },
         {
             "statement": "SELECT FUNCTION_NAME FROM INFORMATION_SCHEMA.FUNCTIONS",
             "columns": ["FUNCTION_NAME"],

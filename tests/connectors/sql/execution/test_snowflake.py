@@ -59,7 +59,7 @@ async def run(lab: SnowflakeLab, *sqls: object, **more: Any) -> list[Success | F
 def submitted(lab: SnowflakeLab) -> list[str]:
     """The statements that the emulator has received, without those about rights."""
     found = [one["body"]["statement"] for one in lab.seen() if "statement" in one["body"]]
-    return [sql for sql in found if not sql.startswith(("SELECT CURRENT_ROLE", "SHOW GRANTS"))]
+    return [sql for sql in found if not sql.startswith(("SELECT CURRENT_ROLE", "SHOW GRANTS", "SHOW PARAMETERS"))]
 
 
 @pytest.fixture(scope="module", name="lab")
@@ -179,7 +179,7 @@ READS = RolePrivilege(privilege="SELECT", kind="TABLE", name="LAB.PUBLIC.T")
 def test_a_privilege_that_does_more_than_read_is_excess(privilege: str, kind: str, public: bool) -> None:
     grant = RolePrivilege(privilege=privilege, kind=kind, name="x")
     own, others = ((READS,), (grant,)) if public else ((READS, grant), ())
-    assert RoleRights(role="READER", secondary=False, own=own, public=others).excess() == (grant,)
+    assert RoleRights(role="READER", secondary=False, folds=False, own=own, public=others).excess() == (grant,)
 
 
 def test_privileges_that_read_are_no_excess() -> None:
@@ -190,7 +190,7 @@ def test_privileges_that_read_are_no_excess() -> None:
         *(RolePrivilege(privilege="USAGE", kind=kind, name="x") for kind in ("DATABASE", "SCHEMA", "WAREHOUSE")),
         RolePrivilege(privilege="USAGE", kind="FUNCTION", name="f"),
     )
-    rights = RoleRights(role="READER", secondary=False, own=own, public=())
+    rights = RoleRights(role="READER", secondary=False, folds=False, own=own, public=())
     assert rights.excess() == ()
     assert [one.name for one in rights.calls()] == ["f"]
 
@@ -349,6 +349,8 @@ async def test_an_address_that_the_policy_does_not_open_is_not_connected_to(lab:
         ({"role": "ACCOUNTADMIN"}, "another role"),
         ({"secondary": '{"roles":"SYSADMIN","value":"ALL"}'}, "secondary roles"),
         ({"secondary": "null"}, "secondary roles"),
+        ({"folds": "true"}, "names in quotes"),
+        ({"folds": ""}, "names in quotes"),
     ],
 )
 async def test_a_role_that_may_write_is_not_served(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

@@ -178,7 +178,7 @@ _FUNCTIONS: Final = table(
             Cost(),
             """
             approx_count_distinct charindex contains corr count_if covar_pop covar_samp datediff dayname dayofmonth dayofweek
-            dayofweekiso dayofyear editdistance endswith hour jarowinkler_similarity median minute month monthname
+            dayofweekiso dayofyear editdistance endswith grouping hour jarowinkler_similarity median minute month monthname
             months_between position quarter ratio_to_report second skew square startswith stddev stddev_pop stddev_samp
             timestampdiff var_pop var_samp variance week weekiso weekofyear width_bucket year yearofweek yearofweekiso
             zeroifnull

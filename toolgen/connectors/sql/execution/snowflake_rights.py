@@ -1,4 +1,4 @@
-"""Rights of a Snowflake role, read from SHOW GRANTS: a role that may do more than read is not used.
+"""Rights of a Snowflake role, read from SHOW GRANTS: a role that may do more than read is not used, nor a session that folds quoted names.
 
 https://docs.snowflake.com/en/sql-reference/sql/show-grants. Statements run with one role. Privileges of other roles of the user count only
 with secondary roles, which must be off: https://docs.snowflake.com/en/user-guide/security-access-control-overview.
@@ -17,6 +17,9 @@ from toolgen.connectors.sql.execution.snowflake_api import ApiConnection
 __all__ = ["RolePrivilege", "RoleRights", "refuse_writers", "role_rights"]
 
 _CONTEXT: Final = "SELECT CURRENT_ROLE() AS ROLE, CURRENT_SECONDARY_ROLES() AS SECONDARY"
+# With this parameter "secret" is SECRET, and the guard would take a hidden table for an open one.
+# https://docs.snowflake.com/en/sql-reference/parameters#quoted-identifiers-ignore-case
+_FOLDING: Final = "SHOW PARAMETERS LIKE 'QUOTED_IDENTIFIERS_IGNORE_CASE' IN SESSION"
 _READS: Final = frozenset({"SELECT", "REFERENCES"})
 _USED: Final = frozenset({"DATABASE", "SCHEMA", "WAREHOUSE"})
 _PUBLIC: Final = frozenset({"SELECT", "REFERENCES", "USAGE", "READ", "MONITOR"})
@@ -32,10 +35,13 @@ class RolePrivilege(Struct, frozen=True, kw_only=True, order=True):
 
 
 class RoleRights(Struct, frozen=True, kw_only=True):
-    """Rights of the role of a source. `secondary` is True if the session has other roles besides it."""
+    """Rights of the role of a source. `secondary` is True if the session has other roles besides it, and `folds` if it ignores the case of
+    names in quotes.
+    """
 
     role: str
     secondary: bool
+    folds: bool
     own: tuple[RolePrivilege, ...]
     public: tuple[RolePrivilege, ...]
 
@@ -62,6 +68,7 @@ async def role_rights(connection: ApiConnection, timeout_s: float) -> RoleRights
     return RoleRights(
         role=role,
         secondary=_has_roles(context.get("secondary")),
+        folds=[row.get("value") for row in await connection.ask(_FOLDING, timeout_s)] != ["false"],
         own=await _grants(connection, connection.account.role, timeout_s),
         public=await _grants(connection, "PUBLIC", timeout_s),
     )
@@ -99,6 +106,11 @@ async def refuse_writers(connection: ApiConnection, timeout_s: float) -> None:
         raise DatabaseUnreachableError(
             "the user has secondary roles, whose rights are not checked",
             "the operator should run: ALTER USER … SET DEFAULT_SECONDARY_ROLES = ()",
+        )
+    if rights.folds:
+        raise DatabaseUnreachableError(
+            "the session ignores the case of names in quotes, or does not tell it",
+            "the operator should run: ALTER USER … SET QUOTED_IDENTIFIERS_IGNORE_CASE = FALSE",
         )
     if rights.excess():
         raise DatabaseUnreachableError(

@@ -163,6 +163,10 @@ def snowflake_rights(location: ServerLocation, password: str) -> Rights:
         ]
         if rights.secondary:
             powers.append(Power(code="secondary-roles", message="has secondary roles: such a user is not served"))
+        if rights.folds:
+            powers.append(
+                Power(code="folds-names", message="ignores the case of names in quotes: such a user is not served")
+            )
         prefix = f"{location.database}."
         grants = [
             TablePrivilege(table=one.name.removeprefix(prefix).removeprefix(f"{_DEFAULT}."), privilege=one.privilege)

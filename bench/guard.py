@@ -10,7 +10,7 @@ import argparse
 import statistics
 import time
 
-from tests.connectors.sql.guard.lab import database
+from tests.connectors.sql.guard.lab import SCOPE_IN_CAPITALS, database
 from toolgen.connectors.sql.guard.cross_check import AVAILABLE
 from toolgen.connectors.sql.guard.guard import DIALECTS, guard
 from toolgen.model.call import Statement
@@ -35,13 +35,13 @@ SCOPE = SqlScope(
 
 def cost(template: str, dialect: str, rounds: int) -> tuple[float, float]:
     """Median microseconds of CPU for a statement nobody has asked before, and for one that was just asked."""
-    known = database(dialect)
+    known, scope = database(dialect), SCOPE_IN_CAPITALS if dialect == "snowflake" else SCOPE
     unseen, seen = [], []
     for number in range(rounds):
         sql = template.format(n=number)
         for times in (unseen, seen):
             began = time.process_time_ns()
-            verdict = guard(sql, [], database=known, scope=SCOPE, attributes={"tenant": "acme"})
+            verdict = guard(sql, [], database=known, scope=scope, attributes={"tenant": "acme"})
             times.append((time.process_time_ns() - began) / 1000)
             if not isinstance(verdict, Statement):
                 raise SystemExit(f"{dialect}: {sql}: {verdict.reason}")

@@ -123,6 +123,9 @@ class SnowflakeLab(Struct, frozen=True, kw_only=True):
     location: str
     key: str
 
+    def __repr__(self) -> str:
+        return f"SnowflakeLab({self.location})"
+
     @property
     def port(self) -> int:
         """Port of the emulator."""

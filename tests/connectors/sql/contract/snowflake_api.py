@@ -29,6 +29,7 @@ from fakesnow.instance import FakeSnow
 from fakesnow.rowtype import describe_as_rowtype
 
 FIELDS = {"statement", "timeout", "database", "schema", "warehouse", "role", "bindings", "parameters"}
+COLUMN = ("name", "type", "length", "precision", "scale", "nullable")
 PARAMETERS = {
     *("multi_statement_count", "query_tag", "rows_per_resultset", "timezone", "use_cached_result", "client_result_chunk_size"),
     *("date_output_format", "time_output_format", "timestamp_output_format", "binary_output_format"),
@@ -146,7 +147,8 @@ class Emulator:
         run.connection = connection
         cursor = connection.cursor()
         cursor.execute(sql, binding_params=given, server=True)
-        kinds = describe_as_rowtype(cursor._describe_last_sql())
+        described = describe_as_rowtype(cursor._describe_last_sql())
+        kinds = [{name: one[name] for name in COLUMN if one[name] is not None} for one in described]
         return kinds, list(zip(*(column.to_pylist() for column in cursor._arrow_table.columns), strict=True))
 
     def partition(self, handle: str, number: int) -> tuple[int, dict]:

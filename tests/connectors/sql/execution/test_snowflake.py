@@ -14,9 +14,11 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from tests.databases import SnowflakeLab, rows, run_statements, snowflake_database, sql_call, statement, with_executor
 from toolgen.connectors.executor import Destination
@@ -26,12 +28,13 @@ from toolgen.connectors.source import SourceConfig
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.server_address import Reach
 from toolgen.connectors.sql.execution.session_pool import AnswerTooLargeError, DatabaseUnreachableError
-from toolgen.connectors.sql.execution.snowflake_api import ApiColumn, ApiStatement, api_account, connect
+from toolgen.connectors.sql.execution.snowflake_api import ApiColumn, ApiConnection, ApiStatement, api_account, connect
 from toolgen.connectors.sql.execution.snowflake_rights import RolePrivilege, RoleRights
 from toolgen.connectors.sql.execution.snowflake_values import bindings, cell, type_name
 from toolgen.connectors.sql.reading.read import prepare, read_rights
 from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.database_url import ServerLocation
+from toolgen.model.egress_proxy import EgressProxy
 from toolgen.model.result import Failed, Success
 from toolgen.model.schema import Json
 from toolgen.model.secret import parse_reference
@@ -505,3 +508,52 @@ async def test_a_token_is_short_and_names_the_account() -> None:
     assert claims["exp"] - claims["iat"] <= 300
     assert b"X-Snowflake-Authorization-Token-Type: KEYPAIR_JWT" in asked[0]
     assert key[60:120].encode() not in asked[0]
+
+
+def test_a_token_is_signed_again_before_it_ends() -> None:
+    key = load_pem_private_key(_key().encode(), None)
+    assert isinstance(key, rsa.RSAPrivateKey)
+    account = api_account(located("snowflake://app@myorg.snowflakecomputing.com/SALES?role=READER"))
+    connection = ApiConnection(account, key, httpx.AsyncClient(), [])
+    first = connection._signed_in(1_000_000.0)
+    assert connection._signed_in(1_000_119.0) == first
+    assert connection._signed_in(1_000_121.0) != first
+    assert connection._signed_in(999_000.0) != first  # the clock was set back
+    assert "eyJ" not in repr(connection)
+
+
+@asynccontextmanager
+async def proxying() -> AsyncIterator[tuple[int, list[bytes]]]:
+    """A proxy on loopback that makes tunnels, and the requests for them."""
+    asked: list[bytes] = []
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while part := await reader.read(65_536):
+            writer.write(part)
+            await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        asked.append(head)
+        host, _, port = head.split()[1].decode().rpartition(":")
+        upstream = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.gather(relay(reader, upstream[1]), relay(upstream[0], writer), return_exceptions=True)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], asked
+
+
+async def test_statements_go_through_the_proxy_of_the_policy(lab: SnowflakeLab) -> None:
+    async with proxying() as (port, asked):
+        proxy = EgressProxy(scheme="http", host="127.0.0.1", port=port)
+
+        def permit(destination: Destination) -> Allow:
+            return Allow(rule="x", proxy=None if destination.service == "proxy" else proxy)
+
+        (result,) = await run(lab, "SELECT 1", permit=permit)
+        assert rows(result) == [[1]]
+        assert asked[0].startswith(f"CONNECT 127.0.0.1:{lab.port} ".encode())
+        assert b"Bearer" not in asked[0]

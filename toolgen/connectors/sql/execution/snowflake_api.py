@@ -54,6 +54,7 @@ _DOMAINS: Final = (".snowflakecomputing.com", ".snowflakecomputing.cn")
 _PATH: Final = "/api/v2/statements"
 _HANDLE: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 _TOKEN_S: Final = 300
+_TOKEN_USED_S: Final = 120  # seconds for which a connection sends the same token
 _LONGEST_S: Final = 604_800
 _SMALL: Final = 1_000_000  # bytes of an answer without rows
 _FIRST_POLL_S: Final = 0.05
@@ -208,6 +209,7 @@ class ApiConnection:
         self._key = key
         self._client = client
         self._refusals = refusals
+        self._token = ("", 0.0)  # with the time of its signature
         self.running = ""
 
     @property
@@ -306,6 +308,13 @@ class ApiConnection:
             raise httpx.RemoteProtocolError(f"the API answered {status}")
         return answer
 
+    def _signed_in(self, now: float) -> str:
+        token, signed = self._token
+        if not token or not 0 <= now - signed < _TOKEN_USED_S:
+            token = _token(self._account, self._key, now)
+            self._token = (token, now)
+        return token
+
     async def _status(self, method: str, path: str) -> int:
         try:
             status, _ = await self._exchange(method, path, _SMALL)
@@ -319,7 +328,7 @@ class ApiConnection:
             f"{self._account.url}{path}",
             content=body,
             headers={
-                "Authorization": f"Bearer {_token(self._account, self._key, time.time())}",
+                "Authorization": f"Bearer {self._signed_in(time.time())}",
                 "X-Snowflake-Authorization-Token-Type": "KEYPAIR_JWT",
                 "Accept": "application/json",
                 "Accept-Encoding": "identity",

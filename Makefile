@@ -267,7 +267,8 @@ bigquery: dev .venv-bigquery/.installed
 	rm -rf .venv-bigquery
 	$(PYTHON) -m venv .venv-bigquery
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $< 2>.venv-bigquery/said \
-	  && touch $@ || { cat .venv-bigquery/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-bigquery/said; }
+	  || { cat .venv-bigquery/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-bigquery/said; exit 1; }
+	echo '{"tables": {}, "statements": []}' | $(@D)/bin/python tests/connectors/sql/guard/googlesql_analyzer.py && touch $@
 
 # Software that `python -m bench.peers` compares with: nginx and wrk from Debian, FastMCP and MCP Toolbox in a separate environment.
 peers: dev .venv-peers/.installed proxies

@@ -10,6 +10,7 @@ from typing import Final
 __all__ = ["FORMS", "SOURCES", "VALUES"]
 
 VALUES: Final = (
+    "(SELECT MAX(body) FROM tickets)",
     "`ssn`",
     "`customers`.`ssn`",
     "`customers.ssn`",

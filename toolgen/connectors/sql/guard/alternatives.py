@@ -40,6 +40,7 @@ _STATEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("ALTER", "DROP", "VACUUM", "REINDEX", "CHECKPOINT", "GRANT", "REVOKE", "COMMENT"), _READS),
         **dict.fromkeys(("KILL", "FLUSH", "LOCK", "UNLOCK", "HANDLER", "SYSTEM", "BACKUP", "RESTORE", "OPTIMIZE"), _READS),
         **dict.fromkeys(("FROM", "TABLE"), "write SELECT … FROM"),
+        "VALUES": "write the values as rows: SELECT 1 UNION ALL SELECT 2",
         "EXISTS": _LIST,
     }
 )  # fmt: skip
@@ -121,6 +122,13 @@ _SYNTAX: Final[Mapping[str, str]] = MappingProxyType(
         "Join.match_condition": "number the rows with row_number() OVER (…) in a subquery, and join the first",
         **dict.fromkeys(("Star.rename", "Star.replace"), "name the columns, each with its expression and AS"),
         "Table.changes": "leave it out: rows are read as they are now",
+        # BigQuery
+        "Array.value_constructor": "write literals and columns in the list, or ARRAY(SELECT …)",
+        "HavingMax": "write MAX_BY(x, y)",
+        "NetFunc": "leave it out: a statement reads tables alone",
+        "Repeat": "write the text as a literal",
+        "SafeFunc": "call the function without SAFE., and use SAFE_CAST or SAFE_DIVIDE where a value may not fit",
+        "Select.kind": "select the columns one by one; a field of a struct is name.field",
         "JSONTable": "write the path of one value in json_value()",
     }
 )

@@ -16,7 +16,7 @@ $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-
 $(BIN)/python -m examples.shop.database specs/shop.db
 endef
 
-.PHONY: setup dev demo serve test exhaustive tutorials tpc faults cluster soak test-all check reference browser proxies deploy-tools destinations console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier clickhouse snowflake bigquery peers docs golden lock clean
+.PHONY: setup dev demo serve test exhaustive tutorials tpc faults cluster soak test-all check reference browser proxies deploy-tools destinations console-test bench conformance frameworks frameworks-table servers oidc-provider hybrid classifier clickhouse snowflake bigquery mssql peers docs golden lock clean
 .DEFAULT_GOAL := setup
 
 # Runtime dependencies only. `make dev` adds those of tests and checks. Modules are compiled at their first import, because most are never
@@ -270,6 +270,15 @@ bigquery: dev .venv-bigquery/.installed
 	  || { cat .venv-bigquery/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-bigquery/said; exit 1; }
 	echo '{"tables": {}, "statements": []}' | $(@D)/bin/python tests/connectors/sql/guard/googlesql_analyzer.py && touch $@
 
+# Statements on SQL Server: the driver against a server of the tests that plays messages back. No SQL Server takes part.
+mssql: dev .venv-mssql/.installed
+	PYTHONPATH=.venv-mssql $(BIN)/python -m pytest tests/connectors/sql -k "tsql or tds"
+
+.venv-mssql/.installed: tests/connectors/sql/contract/mssql.txt | dev
+	rm -rf .venv-mssql && mkdir .venv-mssql
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target .venv-mssql -r $< 2>.venv-mssql/said \
+	  && touch $@ || { cat .venv-mssql/said >&2; ! grep -q "DO NOT MATCH THE HASHES" .venv-mssql/said; }
+
 # Software that `python -m bench.peers` compares with: nginx and wrk from Debian, FastMCP and MCP Toolbox in a separate environment.
 peers: dev .venv-peers/.installed proxies
 	@command -v wrk >/dev/null || { echo "Installing the package wrk on this machine, with apt-get" \
@@ -335,4 +344,4 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-destinations .venv-tpc .venv-servers .venv-minilm .venv-classifier .venv-clickhouse .venv-snowflake .venv-bigquery .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-conformance .venv-deploy .venv-destinations .venv-tpc .venv-servers .venv-minilm .venv-classifier .venv-clickhouse .venv-snowflake .venv-bigquery .venv-mssql .venv-peers .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

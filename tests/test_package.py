@@ -48,12 +48,21 @@ BEHIND_EXTRAS = {
         f"toolgen.connectors.sql.execution.{name}"
         for name in (
             *("clickhouse", "duckdb", "duckdb_values", "metered_connection", "mysql", "mysql_protocol"),
-            *("postgres", "postgres_cascades", "postgres_session", "postgres_values"),
+            *("postgres", "postgres_cascades", "postgres_session", "postgres_values", "tds_connection", "tsql"),
         )
     ),
     *(
         f"toolgen.connectors.sql.reading.{name}"
-        for name in ("clickhouse", "duckdb", "mysql", "mysql_rights", "postgres", "postgres_rights")
+        for name in (
+            "clickhouse",
+            "duckdb",
+            "mysql",
+            "mysql_rights",
+            "postgres",
+            "postgres_rights",
+            "tsql",
+            "tsql_rights",
+        )
     ),
     *(
         "toolgen.audit.index.postgres",
@@ -95,8 +104,8 @@ def test_every_module_but_those_behind_extras_is_imported_without_any() -> None:
     root = Path(__file__).parent.parent
     extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {entry.partition(">")[0].partition("[")[0].replace("-", "_") for one in extras.values() for entry in one}
-    others = {"chdb_core", "openai_agents", "pydantic_ai_slim", "opentelemetry_api", "toolgen"}
-    packages = (named - others) | {"agents", "chdb", "pydantic_ai", "opentelemetry"}
+    others = {"chdb_core", "openai_agents", "python_tds", "pydantic_ai_slim", "opentelemetry_api", "toolgen"}
+    packages = (named - others) | {"agents", "chdb", "pydantic_ai", "pytds", "opentelemetry"}
     modules = [
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         for path in sorted((root / "toolgen").rglob("*.py"))

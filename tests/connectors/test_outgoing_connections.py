@@ -26,6 +26,7 @@ DIRECT = {
     "toolgen.connectors.kafka_client": "Kafka is no HTTP; the policy checks the address of each broker",
     "toolgen.connectors.sql.reading.no_session": "a database; the policy checks its address",
     "toolgen.connectors.sql.execution.metered_connection": "the descriptor of a database connection that exists",
+    "toolgen.connectors.sql.execution.tds_connection": "a database; the policy checks its address",
     "toolgen.connectors.sql.dialects": "a database",
     "toolgen.connectors.mcp.command_server": "a pair of sockets between processes of one gateway",
     "toolgen.connectors.mcp.command_client": "as above",

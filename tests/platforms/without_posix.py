@@ -312,6 +312,11 @@ def hide() -> None:
 
 CLICKHOUSE = ("toolgen.connectors.sql.execution.clickhouse", "toolgen.connectors.sql.reading.clickhouse")
 """Modules that need chdb, which `make dev` does not install."""
+SQL_SERVER = tuple(
+    f"toolgen.connectors.sql.{name}"
+    for name in ("execution.tds_connection", "execution.tsql", "reading.tsql", "reading.tsql_rights")
+)
+"""Modules that need python-tds, which `make dev` does not install."""
 
 
 def _import_packages() -> None:
@@ -344,7 +349,9 @@ def main(task: str) -> None:
             parts = path.relative_to(root.parent).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             # Packages of frameworks ask for the name of the system, and import what it has.
-            left_out = name in CLICKHOUSE and importlib.util.find_spec("chdb") is None
+            left_out = (name in CLICKHOUSE and importlib.util.find_spec("chdb") is None) or (
+                name in SQL_SERVER and importlib.util.find_spec("pytds") is None
+            )
             if parts[-1] != "__main__" and "adapters" not in parts and not left_out:
                 importlib.import_module(name)
         print("all")

@@ -54,6 +54,7 @@ _ENGINES: Final[dict[DialectName, SqlEngine]] = {
             extra="sql",
             options=("maximum_bytes_billed", "region", "service"),
         ),
+        SqlEngine(name="tsql", schemes=("mssql",), port=1433, extra="mssql"),
     )
 }
 ENGINES: Final[Mapping[DialectName, SqlEngine]] = MappingProxyType(_ENGINES)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.connectors.sql.guard import bigquery_forms
+from tests.connectors.sql.guard.tsql_forms import FORMS, SOURCES, VALUES
 
 __all__ = ["HIDDEN_NAMES", "attack_forms"]
 
@@ -841,6 +842,7 @@ _OWN: Final = {
     "clickhouse": (_CLICKHOUSE_FORMS, _CLICKHOUSE_VALUES, _CLICKHOUSE_SOURCES),
     "duckdb": (_DUCKDB_FORMS, _DUCKDB_VALUES, _DUCKDB_SOURCES),
     "sqlite": (_SQLITE_FORMS, _SQLITE_VALUES, _SQLITE_SOURCES),
+    "tsql": (FORMS, VALUES, SOURCES),
 }
 
 

@@ -208,7 +208,7 @@ def _open_both(dialect: str, folder: Path) -> Iterator[tuple[Engine, Engine]]:
         yield engine, reduced
 
 
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS - {"tsql"}))  # no SQL Server runs here: test_tsql.py
 def test_no_outcome_depends_on_a_hidden_column_or_row(dialect: str, tmp_path: Path) -> None:
     faults: list[str] = []
     attacks = list(dict.fromkeys(_attacks(dialect)))

@@ -11,7 +11,7 @@ from tests.connectors.sql.guard.lab import allowed, refused
 from toolgen.connectors.sql.guard.guard import DIALECTS
 
 
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@pytest.mark.parametrize("dialect", sorted(DIALECTS - {"tsql"}))  # after TOP (n) a + is refused: it could be a sum
 @pytest.mark.parametrize(
     ("written", "sent"),
     [

@@ -247,6 +247,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     merges_subqueries_wrongly: bool = False  # below WITH ROLLUP, window functions and subqueries in HAVING
     fence: tuple[Literal["limit", "offset"], int] = ("limit", 2**63 - 1)  # clause beyond which no condition is moved
     nulls_first: bool = False
+    orders_once: bool = False  # ORDER BY may have each column once
     unsorted_types: bool = False  # values of some types have no order
     groups_as_equal: bool = False  # equal values of one type are one group and one key, and adjacent after sorting
     loose_texts: bool = False  # texts that differ only in case are equal

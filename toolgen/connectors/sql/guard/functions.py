@@ -74,6 +74,7 @@ CAPS: Mapping[str, Cap] = MappingProxyType(
         "repeat": Cap(index=1, largest=1_000),
         "lpad": Cap(index=1, largest=1_000),
         "rpad": Cap(index=1, largest=1_000),
+        "replicate": Cap(index=1, largest=1_000),
         "space": Cap(index=0, largest=1_000),
         "zeroblob": Cap(index=0, largest=1_000),
         "randomblob": Cap(index=0, largest=1_000),
@@ -105,7 +106,7 @@ LAMBDAS = _names(
 )
 """DuckDB's functions with a function argument; in the arguments of any other an arrow reads JSON."""
 
-GROWING = _names("repeat lpad rpad space zeroblob randomblob")
+GROWING = _names("repeat lpad replicate rpad space zeroblob randomblob")
 """Functions whose arguments determine the length of the result. Nested, their limits would multiply."""
 
 WRITTEN_OUT: Mapping[str, int] = MappingProxyType({"translate": 1, "btrim": 1, "ltrim": 1, "rtrim": 1, "trim": 1})

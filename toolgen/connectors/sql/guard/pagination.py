@@ -60,6 +60,11 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
         added = [exp.Literal.number(place) for place in places if str(place) not in present]
         if RECORDS[database.dialect].loose_texts:
             added.extend(_exact_texts(root, database))
+    if RECORDS[database.dialect].orders_once:
+        items = _known_items(root)
+        if items is None:
+            return False
+        added = [one for one in added if not _is_ordered(_item_of(one, items), root)]
     # The parser's default for nulls of an item: text and tree must be equal.
     nulls_first = RECORDS[database.dialect].nulls_first
     order.set(
@@ -67,6 +72,33 @@ def complete_order(root: exp.Expr, database: Database, used: Iterable[str], widt
         [*order.expressions, *(exp.Ordered(this=item, nulls_first=nulls_first) for item in added)],
     )
     return True
+
+
+def _known_items(root: exp.Expr) -> Sequence[exp.Expr] | None:
+    """Return the select list, for `SELECT *` that of the subquery in FROM; None if a `*` remains."""
+    items = _items(root)
+    source = root.args["from_"].this if root.args.get("from_") else None
+    if len(items) == 1 and items[0].is_star and isinstance(source, exp.Subquery) and not root.args.get("joins"):
+        items = _items(source.this)
+    return None if any(item.is_star for item in items) else items
+
+
+def _item_of(added: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
+    return items[int(added.name) - 1] if _is_ordinal(added) else added
+
+
+def _is_ordered(item: exp.Expr, root: exp.Expr) -> bool:
+    """Return True if ORDER BY has a column of the result, by its position, its name or its expression."""
+    bare = item.unalias()
+    for one in root.args["order"].expressions:
+        by = one.this
+        if isinstance(by, exp.Column) and by.name.lower() == item.alias_or_name.lower():
+            owners = {by.table, bare.table} - {""} if isinstance(bare, exp.Column) else set()
+            if len(owners) < 2:
+                return True
+        if isinstance(root, exp.Select) and _resolved_item(by, root) == bare.unnest():
+            return True
+    return False
 
 
 def _exact_texts(root: exp.Expr, database: Database) -> Iterator[exp.Expr]:

@@ -30,6 +30,7 @@ _TYPES = {
     "mysql": {"text": "varchar(100)", "timestamp": "datetime", "double": "double", "json": "json"},
     "clickhouse": {"text": "String", "timestamp": "DateTime64(6)", "double": "Float64", "json": "String"},
     "snowflake": {"text": "VARCHAR", "timestamp": "TIMESTAMP_NTZ", "double": "FLOAT", "json": "VARCHAR"},
+    "tsql": {"text": "nvarchar(100)", "timestamp": "datetime2", "double": "float", "json": "nvarchar(4000)"},
     "duckdb": {"text": "VARCHAR", "timestamp": "TIMESTAMP", "double": "DOUBLE", "json": "JSON"},
 }
 # What an engine does not read at all, of the statements for every engine.

@@ -200,6 +200,7 @@ _HONEST: Final[tuple[tuple[str, list[object], list[tuple[object, ...]]], ...]] =
     ("SELECT id % 2 AS a, -id AS b, id * 2 + 1 AS c FROM customers ORDER BY id", [], [(1, -1, 3), (0, -2, 5)]),
     ("SELECT id AS [a b], id AS \"c\" FROM orders WHERE detail LIKE '[{]%' ESCAPE '!' OR id = 1 ORDER BY id", [], []),
     ("SELECT name FROM customers WHERE name = ? AND id = ?", ["Bo", 2], [("Bo",)]),
+    ("SELECT COUNT_BIG(*) AS n, N'no\u00a0break' AS t FROM tickets", [], [(1, "no\u00a0break")]),
     ("SELECT -id AS a FROM customers ORDER BY a", [], [(-2,), (-1,)]),
     ("SELECT AVG(total * 1.0) AS a, SUM(total) AS s FROM orders", [], [(6.0, 12)]),
     ("SELECT q.id FROM (SELECT TOP 1 id FROM customers ORDER BY id DESC) AS q", [], [(2,)]),

@@ -205,6 +205,13 @@ def _name_date_parts(root: exp.Expr) -> None:
         part.replace(exp.Var(this=word))
 
 
+def _count_rows(root: exp.Expr) -> None:
+    """Rewrite `COUNT_BIG(*)` as `COUNT_BIG(1)`: every other function would get columns for its star."""
+    for call in root.find_all(exp.Anonymous):
+        if call.name.lower() == f"{CALL}count_big" and len(call.expressions) == 1 and call.expressions[0].is_star:
+            call.set("expressions", [exp.Literal.number(1)])
+
+
 def _quote_names(root: exp.Expr) -> None:
     """Quote every name, so that none is a word of the engine: without semicolons, a word can begin another statement."""
     for name in root.find_all(exp.Identifier):
@@ -372,6 +379,7 @@ DIALECT: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Fetch,), _limit_fetched),
         TreeRewrite((exp.Convert,), _cast_conversions),
+        TreeRewrite((exp.Anonymous,), _count_rows, makes_nodes=False),
         TreeRewrite((exp.Anonymous,), _name_date_parts, makes_nodes=False),
         TreeRewrite((exp.Anonymous,), _check_formats, makes_nodes=False),
         TreeRewrite((exp.Select,), _refuse_forms, makes_nodes=False),
@@ -411,5 +419,6 @@ DIALECT: Final = Dialect(
         memory_hint=lambda _account: "a workload group of the Resource Governor bounds memory and processor time",
         rows="a view or row-level security",
     ),
+    explain="",  # SET SHOWPLAN_ALL changes the session
     open_engine=_open_engine,
 )

@@ -146,7 +146,7 @@ class TsqlEngine:
         return not_a_change(statement)
 
     async def explain(self, statement: Statement) -> Success | Failed:
-        """Refuse: a plan needs SET SHOWPLAN_ALL, which makes the session answer every statement with its plan."""
+        """Refuse: no tool asks for a plan, which would need a session that answers every statement with its plan."""
         return failed(
             "sql_failed",
             "plans of SQL Server are not shown",

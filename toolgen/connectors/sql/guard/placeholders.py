@@ -25,7 +25,10 @@ __all__ = ["CALL", "QUOTED", "RESERVED", "SLOT", "is_mark", "marked", "separate_
 
 
 QUOTED = frozenset(
-    {TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING}
+    {
+        *(TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING),
+        *(TokenType.RAW_STRING, TokenType.BYTE_STRING),
+    }
 )
 # A type and a schema's function (refused as such later) follow these.
 _NO_CALL_AFTER = frozenset({TokenType.ALIAS, TokenType.DCOLON, TokenType.DOT, TokenType.INTO})

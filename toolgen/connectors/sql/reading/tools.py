@@ -190,6 +190,8 @@ class _Tools:
             with_cursor(statement),
             ROWS,
         )
+        if not RECORDS[self._dialect].explain:
+            return
         yield self._tool(
             "explain",
             f"Explain a query on {self._source}",

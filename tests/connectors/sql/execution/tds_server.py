@@ -178,8 +178,11 @@ class TdsServer:
         self.context: ssl.SSLContext | None = None
         self.password = "secret"
         self.login_answer = LOGIN_ANSWER
+        self.login_message = b""
         self.rights: list[list[object]] = []
         self.acknowledges = True
+        self.deaf = False
+        self.closing = threading.Event()
         self.batches: list[str] = []
         self.asked: list[Asked] = []
         self.logins: list[dict[str, str]] = []
@@ -192,6 +195,7 @@ class TdsServer:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
+        self.closing.set()
         for one in (self._listener, *self._sockets):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -238,7 +242,7 @@ class _Session:
         self._server.logins.append(login)
         right = login["password"] == self._server.password
         refusal = error(18456, f"Login failed for user '{login['user']}'.", 14) + done(status=2)
-        self._send(message(self._server.login_answer if right else refusal))
+        self._send(self._server.login_message or message(self._server.login_answer if right else refusal))
         while True:
             self._answer(*self._message())
 
@@ -252,6 +256,8 @@ class _Session:
         if asked.batch:
             self._server.batches.append(asked.sql)
             self._send(message(self._batch(asked.sql)))
+            if self._server.deaf:  # reads nothing of the statement after the settings
+                self._server.closing.wait()
             return
         if asked.sql == RIGHTS:
             self._send(message(result(["place", "permission"], self._server.rights)))

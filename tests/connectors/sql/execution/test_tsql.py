@@ -319,6 +319,30 @@ async def test_a_server_that_does_not_acknowledge_keeps_no_thread(monkeypatch: p
     assert not any(one.is_alive() for one in threads)
 
 
+async def test_a_server_that_reads_nothing_of_a_statement_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tsql, "_ATTENTION_S", 0.2)
+    with _server(lambda asked: None, deaf=True) as server:
+        (found,) = await _ran(server, statement(_SELECT, "x" * 20_000_000, timeout_s=0.2))
+    assert _code(found) == "upstream_timeout"
+    assert server.attentions == 0
+
+
+async def test_a_closed_engine_answers_with_an_error() -> None:
+    with _server(lambda asked: tds.result(["id"], [[1]])) as server:
+        executor = SqlExecutor(_location(server), password=SecretReference("env", "TDS_PASSWORD"))
+        assert _data(await executor.execute(sql_call("", "query", statement(_SELECT))))["rows"] == [[1]]
+        await executor.close()
+        assert _code(await executor.execute(sql_call("", "query", statement(_SELECT)))) == "upstream_unavailable"
+
+
+async def test_a_login_that_does_not_end_is_cut_off() -> None:
+    endless = tds.message(tds.environment(2, tds.short_text("x" * 100), b"\0") * 10_000, last=False)
+    with _server(lambda asked: None, login_answer=b"") as server:
+        server.login_message = endless
+        (found,) = await _ran(server, statement(_SELECT))
+    assert _code(found) in {"upstream_unavailable", "response_too_large"}
+
+
 async def test_rows_beyond_the_limits_are_not_taken_and_the_statement_is_stopped() -> None:
     rows = [["x" * 100]] * 50
     with _server(lambda asked: tds.result(["a"], rows)) as server:

@@ -40,6 +40,7 @@ logging.getLogger("pytds").setLevel(logging.CRITICAL + 1)
 
 _PACKET: Final = 4_096
 _LARGEST_PACKET: Final = 32_767
+_SHORT_ANSWER: Final = 1_000_000  # bytes that the server may send for a login, or a batch of settings
 _SHORT_TEXT: Final = 4_000  # UTF-16 units of an nvarchar
 _CANCELLED: Final = 0x20  # MS-TDS 2.2.7.6: DONE_ATTN
 # MS-TDS 2.2.5.4: names of types by their numbers, and by the bytes of a value where a number has several.
@@ -142,6 +143,7 @@ class TdsConnection:
 
     def login(self, password: str) -> None:
         """Log in. Raises `TdsServerError` and `BrokenConnectionError`, as the other methods do."""
+        self._transport.allow(_SHORT_ANSWER)
         with _exchange():
             driver = _TdsSocket(
                 sock=self._transport,
@@ -162,18 +164,19 @@ class TdsConnection:
 
     def batch(self, sql: str) -> None:
         """Run statements of our own without rows."""
+        self._transport.allow(_SHORT_ANSWER)
         with _exchange():
             session = self._driver.main_session
             session.submit_plain_query(sql)
             session.process_simple_request()
 
-    def execute(self, sql: str, values: Sequence[Json], most: int = 0) -> list[TdsColumn]:
+    def execute(self, sql: str, values: Sequence[Json], most: int) -> list[TdsColumn]:
         """Run one statement with parameters `@P1`, `@P2` and so on, and return its columns; none if it has no rows.
 
         The server may send `most` bytes until the next statement.
         """
+        self._transport.allow(most)
         with _exchange():
-            self._transport.received, self._transport.most = 0, most
             sent = [_parameter(value)[1] for value in values]
             given = [_text(sql), *([_text(declared(values)), *sent] if sent else [])]
             self._driver.main_session.callproc(tds_base.SP_EXECUTESQL, given)
@@ -181,6 +184,7 @@ class TdsConnection:
 
     def call(self, procedure: str, texts: Sequence[str]) -> list[TdsColumn]:
         """Run a procedure of the server with texts as its parameters, and return its columns."""
+        self._transport.allow(_SHORT_ANSWER)
         with _exchange():
             self._driver.main_session.callproc(procedure, [_text(text) for text in texts])
             return self._columns()
@@ -212,7 +216,7 @@ class TdsConnection:
             self._driver.main_session.cancel_if_pending()
 
     def cancel(self) -> None:
-        """Ask the server to stop the running statement, from another thread."""
+        """Ask the server to stop the running statement, from another thread. Waits while the statement itself is being sent."""
         self._cancelled = True
         self._transport.attention()
 

@@ -50,9 +50,11 @@ class TdsTransport:
         self._tls: ssl.SSLObject | None = None
         self._state = threading.Lock()  # of the TLS object
         self._sending = threading.Lock()
-        self.received = 0
-        self.most = 0
-        """Maximum of `received`; 0 for any number."""
+        self._most = 0
+
+    def allow(self, most: int) -> None:
+        """Allow the server to send so many bytes from now on. More of them raise `AnswerTooLargeError`."""
+        self._most = most
 
     def gettimeout(self) -> float | None:
         return self._socket.gettimeout()
@@ -124,8 +126,8 @@ class TdsTransport:
         return count
 
     def _count(self, count: int) -> None:
-        self.received += count
-        if self.most and self.received > self.most:
+        self._most -= count
+        if self._most < 0:
             raise AnswerTooLargeError
 
     # before the login
@@ -187,6 +189,7 @@ class TdsTransport:
         data = bytearray()
         while len(data) < size:
             part = self._socket.recv(size - len(data))
+            self._count(len(part))
             if not part:
                 raise TransportError("the server closed the connection")
             data += part

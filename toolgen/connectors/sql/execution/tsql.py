@@ -173,7 +173,10 @@ class _TsqlDriver:
 
     async def exchange(self, session: _TsqlSession, work: Callable[[], T]) -> T:
         """Run `work` in a thread. If the caller is cancelled, it continues until `abandon`."""
-        working = self._threads.submit(work)
+        try:
+            working = self._threads.submit(work)
+        except RuntimeError:  # the engine was closed
+            raise BrokenConnectionError from None
         session.working = working
         return await asyncio.wrap_future(working)
 
@@ -215,7 +218,10 @@ class _TsqlDriver:
 
     async def _dial(self, address: str) -> socket.socket:
         """Connect to an address. If the caller is cancelled meanwhile, the socket is closed."""
-        dialling = self._threads.submit(dial, address, self._location)
+        try:
+            dialling = self._threads.submit(dial, address, self._location)
+        except RuntimeError as error:
+            raise OSError("the engine was closed") from error
         try:
             async with asyncio.timeout(self._location.connect_timeout_s):
                 return await asyncio.wrap_future(dialling)
@@ -243,12 +249,13 @@ class _TsqlDriver:
         try:
             if working is None or working.done():
                 return True
-            connection.cancel()
-            ending = asyncio.wrap_future(working)
-            ending.add_done_callback(_ignore_result)
-            await asyncio.wait({ending}, timeout=_ATTENTION_S)
-        except OSError:
-            pass  # the connection is gone, and no message reaches the server
+            # The attention waits if the statement is still being sent to a server that does not read.
+            ending = [asyncio.wrap_future(one) for one in (self._threads.submit(connection.cancel), working)]
+            for one in ending:
+                one.add_done_callback(_ignore_result)
+            await asyncio.wait(ending, timeout=_ATTENTION_S)
+        except RuntimeError:
+            pass  # the engine was closed
         finally:
             connection.close()
         return connection.acknowledged

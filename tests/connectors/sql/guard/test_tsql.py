@@ -18,6 +18,7 @@ from tests.connectors.sql.guard.attack_forms import HIDDEN_NAMES, attack_forms
 from tests.connectors.sql.guard.lab import ATTRIBUTES, allowed, database, judge
 from tests.exhaustive import part
 from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.dialects.record import words
 from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.connectors.sql.guard.text import parse
@@ -133,6 +134,9 @@ _ATTACKS: Final = {
     "SELECT id | 1 FROM orders": "character",
     "SELECT ~id FROM orders": "character",
     "SELECT 0x41 FROM orders": "literal",
+    "SELECT name COLLATE ssn FROM customers": "literal",
+    "SELECT name COLLATE [a b] FROM customers": "literal",
+    "SELECT name COLLATE 'x' FROM customers": "literal",
     "SELECT DATEADD(ssn, 1, GETDATE()) FROM customers": "literal",
     "SELECT DATEDIFF(name, 1, 2) FROM customers": "literal",
     "SELECT FORMAT(1, name) FROM customers": "size",
@@ -333,3 +337,57 @@ def test_no_listed_function_tells_of_the_server() -> None:
     )
     told = {name for name in RECORDS["tsql"].functions if telling.search(name)}
     assert told == {"datename", "quotename"}
+
+
+# Parts of a rendered text, by the rules of SQL Server: a name in brackets, a text, a number, a word, a sign.
+_LEXICAL: Final = re.compile(
+    r"\[[^\[\]\"']+\]|N?'(?:[^']|'')*'|[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+|[A-Za-z_][A-Za-z0-9_]*|<>|<=|>=|[-+*/%=<>(),.?]"
+)
+_WORDS: Final = words(
+    """
+    ALL AND AS ASC AT BETWEEN BY CASE CAST COLLATE CONVERT CROSS CUBE CURRENT DESC DISTINCT ELSE END ESCAPE EXCEPT EXISTS FETCH FIRST
+    FOLLOWING FROM FULL GROUP GROUPING HAVING IN INNER INTERSECT IS JOIN LEFT LIKE NEXT NOT NULL OFFSET ON ONLY OR ORDER OUTER OVER
+    PARTITION PRECEDING RANGE RIGHT ROLLUP ROW ROWS SELECT SETS THEN TIME TOP TRY_CAST UNBOUNDED UNION WHEN WHERE WINDOW WITH WITHIN ZONE
+    BIGINT BIT CHAR DATE DATETIME DATETIME2 DATETIMEOFFSET DECIMAL FLOAT INTEGER MAX MONEY NCHAR NUMERIC NVARCHAR SMALLDATETIME SMALLINT
+    TINYINT UNIQUEIDENTIFIER VARBINARY VARCHAR LATIN1_GENERAL_BIN
+    YEAR MONTH DAY
+    """
+)
+
+
+def _foreign(sql: str) -> set[str]:
+    """Words of a text that are neither in the list, nor allowed functions; and what is no part of a text at all."""
+    found: set[str] = set()
+    place = 0
+    while place < len(sql):
+        if sql[place] == " ":
+            place += 1
+            continue
+        part_of = _LEXICAL.match(sql, place)
+        if part_of is None:
+            return {sql[place:]}
+        word = part_of[0]
+        called = word.lower() in RECORDS["tsql"].functions and sql[part_of.end() :][:1] == "("
+        if word[0].isalpha() and "'" not in word and word.upper() not in _WORDS and not called:
+            found.add(word)
+        place = part_of.end()
+    return found
+
+
+@pytest.mark.sweep
+def test_what_runs_has_no_other_words_than_queries_have() -> None:
+    """Read by another lexer than the parser's, so that no word of a rendered text can begin a second statement."""
+    given = [*dict.fromkeys(attack_forms("tsql"))]
+    asked = [(sql, []) for sql in (*part(given, _EVERY), *_ATTACKS)] + [(sql, sent) for sql, sent, _ in _HONEST]
+    ran = 0
+    for sql, sent in asked:
+        verdict = judge(sql, *sent, dialect="tsql")
+        if isinstance(verdict, Statement):
+            ran += 1
+            assert not _foreign(verdict.sql), f"{sql}\n  {verdict.sql}"
+    assert ran > len(_HONEST)
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1 EXEC", "SELECT 1; SELECT 2", "SELECT a FROM [b]", "SELECT [a]] FROM [b]"])
+def test_the_other_lexer_finds_what_does_not_belong(sql: str) -> None:
+    assert _foreign(sql)

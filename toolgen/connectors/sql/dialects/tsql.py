@@ -205,6 +205,18 @@ def _name_date_parts(root: exp.Expr) -> None:
         part.replace(exp.Var(this=word))
 
 
+_COLLATION: Final = re.compile(
+    r"DATABASE_DEFAULT|[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*_(?:CI|CS|BIN2?)(?:_[A-Za-z0-9]+)*", re.IGNORECASE
+)
+
+
+def _check_collations(root: exp.Expr) -> None:
+    """Refuse COLLATE with another word than a collation, because it is written without brackets."""
+    for node in root.find_all(exp.Collate):
+        if not isinstance(node.expression, exp.Var) or not _COLLATION.fullmatch(node.expression.name):
+            refuse("literal", "COLLATE is not followed by a collation", "write COLLATE Latin1_General_CI_AS")
+
+
 def _count_rows(root: exp.Expr) -> None:
     """Rewrite `COUNT_BIG(*)` as `COUNT_BIG(1)`: every other function would get columns for its star."""
     for call in root.find_all(exp.Anonymous):
@@ -379,6 +391,7 @@ DIALECT: Final = Dialect(
     tree_rewrites=(
         TreeRewrite((exp.Fetch,), _limit_fetched),
         TreeRewrite((exp.Convert,), _cast_conversions),
+        TreeRewrite((exp.Collate,), _check_collations, makes_nodes=False),
         TreeRewrite((exp.Anonymous,), _count_rows, makes_nodes=False),
         TreeRewrite((exp.Anonymous,), _name_date_parts, makes_nodes=False),
         TreeRewrite((exp.Anonymous,), _check_formats, makes_nodes=False),

@@ -77,6 +77,11 @@ def _on_table(
             columns[grant.privilege].add(grant.column)
     schema = table.schema or RECORDS[dialect].default_schema or location.database
     place = f"{_quoted(schema, dialect)}.{_quoted(table.name, dialect)}"
+    whole_table = _statements(location).grant
+    if whole_table is not None:
+        if "SELECT" in columns:
+            yield whole_table(place, account)
+        return
     for privilege in _PRIVILEGES:
         if privilege not in columns:
             continue

@@ -13,17 +13,19 @@ from typing import Any
 import pytest
 
 from tests.connectors.sql.execution.bigquery_stand_in import ALL_RIGHTS, TOKEN, StandIn, standing_in
-from tests.connectors.sql.guard.bigquery_lab import CANARY, HONEST, SCRIPT, judged
+from tests.connectors.sql.guard.bigquery_lab import CANARY, DATABASE, HONEST, SCOPE, SCRIPT, judged
 from tests.databases import bigquery_dataset, rows, sql_call, statement
 from toolgen.connectors.executor import Destination
 from toolgen.connectors.http.outbound.tls import context_of
 from toolgen.connectors.registry import CONNECTORS
 from toolgen.connectors.secrets import SecretReference
 from toolgen.connectors.source import SourceConfig
+from toolgen.connectors.sql.account_needs import needed_privileges
 from toolgen.connectors.sql.engines import location_of
 from toolgen.connectors.sql.execution.bigquery_service import place_of
 from toolgen.connectors.sql.execution.bigquery_values import UnknownValueError, decoded, parameters, type_name
 from toolgen.connectors.sql.execution.executor import SqlExecutor
+from toolgen.connectors.sql.fitting_account import fitting_account
 from toolgen.connectors.sql.reading.read import read_rights
 from toolgen.core.errors import ConfigError, DescriptionError
 from toolgen.model.call import Statement
@@ -194,7 +196,8 @@ async def test_a_job_is_cancelled_at_its_time_and_when_its_caller_leaves(service
     result = await run(service, statement("SELECT id FROM orders", tables=frozenset({"orders"}), timeout_s=0.6))
     assert isinstance(result, Failed)
     assert result.error.code == "upstream_timeout"
-    assert len(service.cancelled) == 1
+    before = len(service.cancelled)
+    assert before >= ran(service)  # on a slow machine the time is up before a job is sent
     task = asyncio.create_task(
         run(service, statement("SELECT id FROM orders", tables=frozenset({"orders"}), timeout_s=60))
     )
@@ -202,7 +205,7 @@ async def test_a_job_is_cancelled_at_its_time_and_when_its_caller_leaves(service
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert len(service.cancelled) == 2
+    assert len(service.cancelled) == before + 1
 
 
 @pytest.mark.parametrize(
@@ -302,6 +305,18 @@ def test_a_type_without_an_end_is_refused() -> None:
     field["fields"] = [field]
     with pytest.raises(UnknownValueError):
         type_name(field)
+
+
+def test_a_fitting_account_reads_the_open_tables_and_no_others() -> None:
+    location = location_of("bigquery://lab-project@bigquery.googleapis.com/shop")
+    assert isinstance(location, ServerLocation)
+    first, *grants = fitting_account(location, DATABASE, needed_privileges(DATABASE, SCOPE), (), "toolgen_lab")
+    assert first.startswith("--")
+    to = '"serviceAccount:toolgen-lab@PROJECT.iam.gserviceaccount.com"'
+    assert grants == [
+        f"GRANT `roles/bigquery.dataViewer` ON TABLE `shop`.`{name}` TO {to}"
+        for name in ("customers", "orders", "tickets")
+    ]
 
 
 # on an emulator

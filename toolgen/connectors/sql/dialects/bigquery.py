@@ -220,20 +220,34 @@ _PSEUDO: Final = words(
 )
 
 
-def _no_account(*_given: object) -> list[str]:
+def _name_of(account: str) -> str:
+    """Return the name of a service account, which has no underscores: https://cloud.google.com/iam/docs/service-accounts-create."""
+    return account.strip("`").replace("_", "-")
+
+
+def _make_account(account: str, *_given: object) -> list[str]:
+    """Return a remark: a service account is made outside of SQL."""
+    name = _name_of(account)
     return [
-        "-- In the console or with gcloud: make a service account, with roles/bigquery.jobUser on the project that pays,",
-        "-- and roles/bigquery.dataViewer on the tables below, or on the dataset.",
+        f"-- with gcloud: make the service account {name}, and give it roles/bigquery.jobUser on the project that pays"
     ]
 
 
+def _grant(table: str, account: str) -> str:
+    """https://cloud.google.com/bigquery/docs/reference/standard-sql/data-control-language"""
+    return f'GRANT `roles/bigquery.dataViewer` ON TABLE {table} TO "serviceAccount:{account}@PROJECT.iam.gserviceaccount.com"'
+
+
 _ACCOUNTS: Final = AccountStatements(
-    make=_no_account,
+    make=_make_account,
     bound=lambda resource, account, most: f"-- {account}: no limit of {resource}; at most {most} are used",
-    rights=lambda account: account,
-    password_hint=lambda account: f"{account} is a service account, and its key the password of the location",
-    memory_hint=lambda account: f"{account}: maximum_bytes_billed= of the location limits what a statement may read",
+    rights=_name_of,
+    password_hint=lambda account: f"{_name_of(account)} is a service account, and its key the password of the location",
+    memory_hint=lambda account: (
+        f"{_name_of(account)}: maximum_bytes_billed= of the location limits what a statement may read"
+    ),
     rows="a row access policy (CREATE ROW ACCESS POLICY)",
+    grant=_grant,
 )
 
 DIALECT: Final = Dialect(

@@ -101,7 +101,7 @@ class AccountStatements(Struct, frozen=True, kw_only=True):
 
     `make` takes an account, the database, the schemas, True for an account that writes, and its maximum number of sessions. `bound` takes
     the resource, an account and the maximum number of sessions. `rights` returns the account as it is written in GRANT. `rows` names the
-    server's means to hide rows.
+    server's means to hide rows. `grant` gives the right to read a table to an account, for a server without grants by privilege and column.
     """
 
     make: Callable[[str, str, Sequence[str], bool, int], Sequence[str]]
@@ -110,6 +110,7 @@ class AccountStatements(Struct, frozen=True, kw_only=True):
     password_hint: Callable[[str], str]
     memory_hint: Callable[[str], str]
     rows: str
+    grant: Callable[[str, str], str] | None = None
 
 
 class RowEstimate(Struct, frozen=True):

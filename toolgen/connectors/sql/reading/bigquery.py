@@ -91,7 +91,8 @@ def bigquery_rights(location: ServerLocation, password: str) -> Rights:
             for name in names
             if held[name] & {*WRITING}
         )
-        return Rights(account=f"service account of {service.place.project}", grants=grants, powers=(*powers, unseen))
+        account = f"service account of {service.place.project}"
+        return Rights(account=account, grants=grants, powers=(*powers, unseen), unlimited=service.place.emulator)
 
     return _asked(location, password, read)
 

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 import yaml
 
+from bench.index import make_log
 from tests.audit.logs import PLAIN, in_segments, opened, write
 from tests.databases import postgres_database
 from tests.messages import line_names
@@ -693,3 +694,36 @@ async def test_it_tells_which_policies_decided_calls(database: Open, tmp_path: P
 
 def intent(number: int, **fields: Any) -> dict[str, Any]:
     return {"event": "intent", "call_id": f"call_{number}", "principal": "bot", "tool": "t", **fields}
+
+
+@pytest.mark.parametrize("kind", ["samples", "calls", "entries", "entries of calls"])
+def test_the_last_page_of_a_time_range_reads_no_more_rows_than_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    make_log(tmp_path / "log", 4_000)
+    monkeypatch.setattr(index_module, "_SAMPLES", 50)
+    database = SqliteDatabase(None)
+    with RecordIndex(database, tmp_path / "log") as index:
+        index.fill()
+        times = [micros(one["time"]) for one in read_entries(tmp_path / "log")]
+        wanted = RecordFilter(since=min(times), until=max(times) + 1, principal="" if kind == "entries" else "agent-7")
+        if kind == "samples":
+            wanted = RecordFilter(since=wanted.since, until=wanted.until)
+        taken = [0]
+
+        def count() -> None:
+            taken[-1] += 1
+
+        database._connection.set_progress_handler(count, 10)
+        monkeypatch.setattr(database, "search", lambda statement, values, _: database.rows(statement, values))
+        if kind == "samples":
+            for number, _ in enumerate(index.samples(wanted)):
+                if number % 50 == 49:
+                    taken.append(0)
+        else:
+            read, after = index.calls if kind == "calls" else index.entries, None
+            while (page := read(wanted, limit=10, after=after)).next is not None:
+                after = page.next
+                taken.append(0)
+        assert len(taken) > 5
+        assert max(taken[-4:-1]) < 2 * min(taken[1:4]) + 20

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolgen.audit.entry import Entry, hashed
 from toolgen.audit.index.check import differences, here
@@ -108,7 +109,7 @@ class RecordIndex:
 
     def calls(self, wanted: RecordFilter = NONE, *, limit: int = 50, after: Cursor | None = None) -> EntryPage:
         """Return calls, newest first, one row each as in `query.calls`."""
-        conditions = call_conditions(wanted, self._database.dialect)
+        conditions = call_conditions(_ending_at(wanted, after), self._database.dialect)
         if after is not None:
             conditions.append(_behind(("c.time", "c.id"), after))
         where, values = _where(conditions)
@@ -138,7 +139,7 @@ class RecordIndex:
         """Return entries, newest first; if the filter has fields of calls, the entries of matching calls, newest call first."""
         if wanted.of_calls:
             return self._entries_of_calls(wanted, limit, after)
-        conditions = entry_conditions(wanted)
+        conditions = entry_conditions(_ending_at(wanted, after))
         if after is not None:
             conditions.append(_behind(("e.time", "e.id"), after))
         where, values = _where(conditions)
@@ -224,7 +225,7 @@ class RecordIndex:
         columns = "c.time, c.principal, c.tool, c.verdict, c.rule, c.status, coalesce(c.code, ''), c.duration_ms, c.id"
         after: Cursor | None = None
         while True:
-            conditions = call_conditions(wanted, self._database.dialect)
+            conditions = call_conditions(_ending_at(wanted, after), self._database.dialect)
             if after is not None:
                 conditions.append(_behind(("c.time", "c.id"), after))
             where, values = _where(conditions)
@@ -252,7 +253,7 @@ class RecordIndex:
     def _entries_of_calls(self, wanted: RecordFilter, limit: int, after: Cursor | None) -> EntryPage:
         outer = entry_conditions(RecordFilter(event=wanted.event, stream=wanted.stream, before=wanted.before))
         enough = not outer  # each call has an entry, so this many calls are enough
-        inner = call_conditions(wanted, self._database.dialect)
+        inner = call_conditions(_ending_at(wanted, after), self._database.dialect)
         order = ("c.time", "c.id", "e.time", "e.id")
         if after is not None:
             outer.append(_behind(order, after))
@@ -316,6 +317,13 @@ def _same(entry: Entry, there: Entry) -> bool:
         return bool(entry["hash"] == there["hash"] == hashed(there, there["prev"]))
     except (KeyError, CanonicalError, UnicodeEncodeError, AttributeError):
         return False
+
+
+def _ending_at(wanted: RecordFilter, after: Cursor | None) -> RecordFilter:
+    """Return a filter of times up to the last row of a page. Beside a later `until`, SQLite would read all rows before that row again."""
+    if wanted.until is None or wanted.any_entry or not after:
+        return wanted
+    return replace(wanted, until=min(wanted.until, after[0] + 1))
 
 
 def _behind(order: Sequence[str], after: Cursor) -> Condition:

@@ -88,6 +88,8 @@ EXCEPTIONS = {
     ("toolgen.cli.remote_gateway", "ssl"): "the same, with the authorities of the system",
     ("toolgen.core.errors", "socket"): "reads what an exception is",
     ("toolgen.core.errors", "ssl"): "the same",
+    ("toolgen.config.tenant_separation", "psycopg"): "reads the name of a database in its location",
+    ("toolgen.gateway.audit.destinations.kafka", "ssl"): "names the error of a certificate",
     ("toolgen.cli.demo.services", "sqlite3"): "writes the demo's database",
     ("toolgen.cli.demo.story", "httpx"): "is the demo's agent, which calls the gateway",
     ("toolgen.cli.new_project", "sqlite3"): "writes the database of the project it makes",

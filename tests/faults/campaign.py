@@ -41,6 +41,8 @@ _A_SECOND = 4.0
 _QUIET_S = 14.0
 _PAUSE_S = (4.0, 9.0)
 _REDIS_TIMEOUT_S = 1.0
+_UNREADY_S = 2.0
+"""Time until a gateway that did not know the pauses is used again."""
 _AT_ONCE = 3 * BURST
 LIMITED = "limited"
 
@@ -273,8 +275,10 @@ class Campaign:
 
     async def _kill_redis(self, random: Random) -> None:
         seconds = random.choice((0.3, 4.0))
-        async with self._planted("cut", "", f"kill -9 of the master, back after {seconds:g} s"):
-            self._lost("what was not on the disk, or not at the replica, yet")
+        async with (
+            self._planted("cut", "", f"kill -9 of the master, back after {seconds:g} s"),
+            self._planted("loss", "", "what is not on the disk, or not at the replica, is lost"),
+        ):
             number = await self._redises.kill_master()
             await asyncio.sleep(seconds)
             await self._redises.start_again(number)
@@ -292,8 +296,10 @@ class Campaign:
                 self._proxies[name].set("pass")
 
     async def _fail_over(self, _: Random) -> None:
-        async with self._planted("cut", "", "failover by Sentinel"):
-            self._lost("what was not at the replica yet")
+        async with (
+            self._planted("cut", "", "failover by Sentinel"),
+            self._planted("loss", "", "what is not at the replica is lost"),  # also what the old master takes meanwhile
+        ):
             await self._redises.fail_over()
             await self._settled()
         self._lost("by then")
@@ -497,16 +503,19 @@ class Campaign:
             self.evidence.received[place] = replace(received, gateway=homes[-1] if homes else "")
 
     def _read_logs(self) -> None:
-        """Add the requests that Redis did not answer in time to the faults: a busy machine delays them too. The summary counts them."""
+        """Add the requests that Redis did not answer in time, and times in which a gateway did not know the pauses, to the faults: a busy
+        machine delays answers too. The summary counts them."""
         for name in self._gateways:
             for line in (self._folder / name / "serve.log").read_text(encoding="utf-8", errors="replace").splitlines():
-                if "TimeoutError" not in line or not line.startswith("{"):
+                unknown = "pauses are not known yet" in line
+                if not line.startswith("{") or not (unknown or "TimeoutError" in line):
                     continue
                 at = self._true_time(datetime.fromisoformat(json.loads(line)["time"]).timestamp()) - self._began
                 if not self.evidence.befell({"kill", "stop", "cut", "delay"}, at - 2 * _REDIS_TIMEOUT_S, at, name):
                     text = "Redis did not answer in time, without a planted fault"
+                    until = at + _UNREADY_S if unknown else at
                     self._timeouts.append(
-                        Planted(at=at - _REDIS_TIMEOUT_S, until=at, kind="delay", gateway=name, text=text)
+                        Planted(at=at - _REDIS_TIMEOUT_S, until=until, kind="delay", gateway=name, text=text)
                     )
         self.evidence.planted += self._timeouts
 

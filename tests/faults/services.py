@@ -35,6 +35,7 @@ class FrontProxy:
         settings = self._folder / "haproxy.cfg"
         settings.write_text(
             "global\n  maxconn 4000\ndefaults\n  mode http\n  timeout connect 1s\n  timeout client 60s\n  timeout server 60s\n"
+            "  timeout check 2s\n"  # of a busy machine; without it a check has the 200 ms between two
             "  retries 0\n"  # a request that may have been taken is not sent again
             f"listen front\n  bind 127.0.0.1:{self.port}\n  option httpchk\n"
             "  http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host 127.0.0.1\n  http-reuse safe\n"

@@ -30,6 +30,8 @@ _SWEPT_S = 45.0
 """Time until a gateway has ended what the store lost: it notices that, waits for a lease, and sweeps."""
 _NOTICED_S = 0.6
 """Time until a gateway notices that the store lost something."""
+_AT_ONCE_S = 0.1
+"""Time between the end of a fault and the note of what it lost by then."""
 _TOKENS = 2.0
 """Tokens whose requests may reach the upstream later, or sooner, than they were taken."""
 
@@ -61,11 +63,20 @@ def executed_once(evidence: Evidence) -> Found:
             if one.event == "intent" and one.operation == name and one.gateway == homes[0] and one.at <= effects[0].at
         ]
         since, until = max(begun, default=effects[0].at), effects[-1].at
-        losses = sum(one.kind == "loss" and one.at <= until and one.until >= since for one in evidence.planted)
-        again = len(effects) - 1 <= losses and len(set(homes)) == len(homes) and all(homes)
+        again = len(effects) - 1 <= _losses(evidence, since, until) and len(set(homes)) == len(homes) and all(homes)
         if evidence.operations[name].kind == "keyed" and again:
             continue
         yield Anomaly(invariant="executed_once", operation=name, text=f"carried out {len(effects)} times, at {homes}")
+
+
+def _losses(evidence: Evidence, since: float, until: float) -> int:
+    """Return how often the store lost something in a time. Losses that follow each other at once are those of one fault."""
+    count, end = 0, -math.inf
+    for one in sorted((one for one in evidence.planted if one.kind == "loss"), key=lambda one: one.at):
+        if one.at <= until and one.until >= since:
+            count += one.at > end + _AT_ONCE_S
+            end = max(end, one.until)
+    return count
 
 
 def recorded_first(evidence: Evidence) -> Found:

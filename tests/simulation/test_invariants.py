@@ -54,6 +54,7 @@ REPEATED = [  # of a key, and answered that the first call with it is under way
 APPROVED = Decided(began=2.0, at=3.0, operation="op", call_id="c", approve=True, accepted=True)
 DENIED_TOO = replace(APPROVED, began=4.0, at=4.5, approve=False)
 FLUSHED = Planted(at=4, until=4, kind="loss")
+EARLIER, FAILOVER = (Planted(at=at, until=until, kind="loss") for at, until in ((0.1, 0.4), (2.5, 6.5)))
 
 SECOND = replace(INTENT, at=2.0)
 UNAVAILABLE = entry("outcome", "refused", "upstream_unavailable", at=9.0)
@@ -86,6 +87,20 @@ CASES: list[tuple[Evidence, set[str]]] = [
     (evidence("keyed", entries=[INTENT, OK], received=[done(3.0), done(5.0)], planted=[FLUSHED]), {"executed_once"}),
     (evidence("keyed", entries=[INTENT, OK], received=[done(3.0), done(5.0, "B")], planted=[FLUSHED]), set()),
     (evidence("keyed", entries=[INTENT, OK], received=[done(3.0), done(5.0, "B")]), {"executed_once"}),
+    (evidence("keyed", entries=[INTENT, OK], received=[done(3.0), done(5.0, "B")], planted=[FAILOVER]), set()),
+    (
+        evidence("keyed", entries=[INTENT, OK], received=[done(3.0), done(5.0, "B")], planted=[EARLIER]),
+        {"executed_once"},
+    ),
+    (
+        evidence(
+            "keyed",
+            entries=[INTENT, OK],
+            received=[done(3.0), done(4.0, "B"), done(5.0, "C")],
+            planted=[FAILOVER, Planted(at=6.51, until=6.51, kind="loss")],
+        ),
+        {"executed_once"},
+    ),
     (
         evidence(
             "keyed", entries=[replace(INTENT, at=4.2), OK], received=[done(4.5), done(5.0, "B")], planted=[FLUSHED]

@@ -242,7 +242,8 @@ def _open_both(dialect: str, folder: Path) -> Iterator[tuple[Engine, Engine]]:
         yield engine, reduced
 
 
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+# Of BigQuery, Google's analyzer says which columns and tables a statement reads: test_googlesql.py.
+@pytest.mark.parametrize("dialect", sorted(DIALECTS - {"bigquery"}))
 def test_no_outcome_depends_on_a_hidden_column_or_row(dialect: str, tmp_path: Path) -> None:
     faults: list[str] = []
     attacks = list(dict.fromkeys(_attacks(dialect)))

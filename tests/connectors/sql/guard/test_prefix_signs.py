@@ -28,7 +28,7 @@ def test_a_plus_before_a_value_is_sent(dialect: str, written: str, sent: str) ->
     text = allowed(f"SELECT {written} AS x FROM orders AS o", dialect=dialect).sql
     if dialect == "snowflake":  # names are written in capital letters and quotes
         text = text.replace('"', "").replace("ID", "id").replace("O.", "o.").replace("AS X", "AS x")
-    assert f"SELECT {sent} AS x" in text
+    assert f"SELECT {sent} AS x" in text.replace("`", "")
 
 
 def test_a_plus_takes_the_affinity_of_a_column_away() -> None:

@@ -53,14 +53,14 @@ class SpanQueue:
 
     def __init__(self, size: int = 32_768, sample: float = 1.0) -> None:
         self._size, self._sample = size, sample
-        self.ended: deque[bytes] = deque(maxlen=size)
+        self._ended: deque[bytes] = deque(maxlen=size)
         self.dropped = 0
         self._kinds: dict[tuple[str, ...], bytes] = {}
 
     @property
     def waiting(self) -> int:
         """Return the number of spans in the queue."""
-        return len(self.ended)
+        return len(self._ended)
 
     def begin(self, operation: TracedRequest) -> OtlpSpan | NoSpan:
         """Begin the span of an MCP request, below that of its caller."""
@@ -114,19 +114,19 @@ class SpanQueue:
 
     def put(self, span: bytes) -> None:
         """Add an ended span; if the queue is full, the oldest is dropped."""
-        self.dropped += len(self.ended) == self._size
-        self.ended.append(span)
+        self.dropped += len(self._ended) == self._size
+        self._ended.append(span)
 
     def put_back(self, spans: Sequence[bytes]) -> None:
         """Return unsent spans to the queue, as far as there is space."""
-        room = max(0, self._size - len(self.ended))
+        room = max(0, self._size - len(self._ended))
         kept = spans[len(spans) - room :] if room < len(spans) else spans
         self.dropped += len(spans) - len(kept)
-        self.ended.extendleft(reversed(kept))
+        self._ended.extendleft(reversed(kept))
 
     def take(self, most: int) -> list[bytes]:
         """Remove and return the oldest spans."""
-        return [self.ended.popleft() for _ in range(min(most, len(self.ended)))]
+        return [self._ended.popleft() for _ in range(min(most, len(self._ended)))]
 
 
 class OtlpSpan(Struct, gc=False):

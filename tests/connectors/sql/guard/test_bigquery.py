@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 from tests.connectors.sql.guard.bigquery_lab import HONEST, judged
-from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.model.call import Statement
 from toolgen.model.database import Column, Database, Table
 from toolgen.model.sql_scope import SqlScope, TableScope
@@ -174,14 +173,3 @@ def test_a_name_that_would_end_its_quotes_is_not_written(name: str) -> None:
     table = Table(name="t", columns=(Column(name=name, type="STRING"), Column(name="id", type="INT64")))
     known = Database(dialect="bigquery", name="shop", tables=(table,))
     assert isinstance(judged("SELECT * FROM t", database=known, scope=SqlScope(tables={"t": TableScope()})), Deny)
-
-
-def test_rows_are_not_changed() -> None:
-    writes = frozenset({"insert", "update", "delete"})
-    table = Table(name="t", columns=(Column(name="id", type="INT64"),))
-    known = Database(dialect="bigquery", name="shop", tables=(table,))
-    for sql in ("INSERT INTO t (id) VALUES (1)", "UPDATE t SET id = 2 WHERE id = 1", "DELETE FROM t WHERE id = 1"):
-        scope = SqlScope(tables={"t": TableScope(writes=writes)})
-        verdict = guard_change(sql, [], database=known, scope=scope, attributes={})
-        assert isinstance(verdict, Deny)
-        assert verdict.rule == "sql:not-a-change"

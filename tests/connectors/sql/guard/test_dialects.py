@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.connectors.sql.guard.lab import allowed, refused
+from toolgen.connectors.sql.dialects import RECORDS
+from toolgen.connectors.sql.guard.changes import guard_change
 from toolgen.connectors.sql.guard.guard import guard
 from toolgen.model.call import Statement
-from toolgen.model.database import Column, Database, Table
+from toolgen.model.database import Column, Database, DialectName, Table
 from toolgen.model.sql_scope import SqlScope, TableScope
+from toolgen.model.verdict import Deny
 
 # What a policy shows of a table of which it hides columns, as a row.
 _SEEN = (
@@ -481,3 +484,16 @@ def test_hardly_an_honest_question_of_the_corpus_is_refused(dialect: str) -> Non
             counts[isinstance(verdict, Statement)] += 1
     assert counts[True] > 0
     assert counts[False] == 0
+
+
+@pytest.mark.parametrize("dialect", sorted(name for name, record in RECORDS.items() if not record.changes))
+@pytest.mark.parametrize(
+    "sql", ["INSERT INTO T (ID) VALUES (1)", "UPDATE T SET ID = 2 WHERE ID = 1", "DELETE FROM T WHERE ID = 1"]
+)
+def test_rows_of_an_engine_that_is_only_read_are_not_changed(dialect: DialectName, sql: str) -> None:
+    known = Database(dialect=dialect, tables=(Table(name="T", columns=(Column(name="ID", type="INT"),)),))
+    every = frozenset({"insert", "update", "delete"})
+    scope = SqlScope(tables={"T": TableScope(writes=every)})
+    verdict = guard_change(sql, [], database=known, scope=scope, attributes={})
+    assert isinstance(verdict, Deny)
+    assert verdict.rule == "sql:not-a-change"

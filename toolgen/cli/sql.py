@@ -37,7 +37,12 @@ def command() -> None:
 
 @command.command("check")
 @click.argument("sql", default="-", metavar="[SQL|-]")
-@click.option("--dialect", type=click.Choice(list(_DIALECTS)), help="SQL dialect of the statement.")
+@click.option(
+    "--dialect",
+    metavar="DIALECT",
+    type=click.Choice(list(_DIALECTS)),
+    help=f"SQL dialect of the statement: {', '.join(_DIALECTS)}.",
+)
 @click.option("--source", metavar="NAME", help="Database of the statement; required if the project has several.")
 @caller
 @click.option("--parameters", metavar="JSON", help="JSON list with a value for each placeholder.")

@@ -55,6 +55,8 @@ class StandIn:
         self.page = 1_000
         self.complete = True
         self.error: dict[str, str] | None = None
+        self.late_error: dict[str, str] | None = None
+        self.warnings: list[dict[str, str]] = []
         self.results = threading.Event()
 
     def said(self, *tables: str, kind: str = "SELECT", size: int = 10) -> dict[str, Any]:
@@ -91,6 +93,9 @@ class StandIn:
             case "POST", ["jobs", name, "cancel"]:
                 self.cancelled.append(name)
                 return 200, {"kind": "bigquery#jobCancelResponse"}
+            case "GET", ["jobs", _]:
+                failed = {"errorResult": self.late_error} if self.late_error else {}
+                return 200, {"status": {"state": "DONE", "errors": self.warnings, **failed}}
             case "GET", ["queries", _]:
                 return self._results(query)
             case "GET", ["datasets", "shop", "tables"]:
@@ -131,7 +136,8 @@ class StandIn:
             return 200, {"jobComplete": False}
         start = int(query.get("pageToken", "0"))
         end = min(start + min(int(query["maxResults"]), self.page), len(self.rows))
-        more = {"pageToken": str(end)} if end < len(self.rows) else {}
+        more: dict[str, Any] = {"pageToken": str(end)} if end < len(self.rows) else {}
+        more |= {"errors": self.warnings} if self.warnings else {}
         return 200, {"jobComplete": True, "schema": {"fields": self.fields}, "rows": self.rows[start:end], **more}
 
     def granted(self, form: Mapping[str, str]) -> tuple[int, Any]:

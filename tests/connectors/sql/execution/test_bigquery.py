@@ -227,6 +227,16 @@ async def test_an_error_tells_nothing_of_the_data(service: StandIn, reason: str,
     assert "CANARY" not in str(result)
 
 
+async def test_a_warning_is_no_error_unless_the_job_says_so(service: StandIn) -> None:
+    service.warnings = [{"reason": "tableUnavailable", "message": CANARY}]
+    assert rows(await run(service)) == [[1]]
+    service.late_error = {"reason": "invalidQuery", "message": CANARY}
+    result = await run(service)
+    assert isinstance(result, Failed)
+    assert result.error.code == "sql_failed"
+    assert CANARY not in str(result)
+
+
 @pytest.mark.parametrize("rows", [[{"f": []}], [{"f": [{"v": "x"}]}], [7], [{"f": [{"v": {"f": []}}]}]], ids=str)
 async def test_a_row_that_is_not_described_is_an_error(service: StandIn, rows: list[Any]) -> None:
     service.rows = rows

@@ -335,8 +335,8 @@ class BigqueryEngine:
             if page.get("jobComplete") is not True:
                 await asyncio.sleep(_AGAIN_S)
                 continue
-            if reason := _first_reason(page.get("errors")):
-                raise ServiceError(400, reason)
+            if page.get("errors"):  # the list has warnings too: the job itself says whether it failed
+                _raise_error(await self._service.get(f"jobs/{job}", location=self._service.place.region))
             if answer is None:
                 fields = tuple(fields_of(page.get("schema")))
                 answer = RowCollector(
@@ -447,10 +447,6 @@ def _raise_error(job: Mapping[str, Any]) -> None:
     error = status.get("errorResult") if isinstance(status, dict) else None
     if error is not None:
         raise ServiceError(400, reason_of(error) or "unknown")
-
-
-def _first_reason(errors: object) -> str:
-    return (reason_of(errors[0]) or "unknown") if isinstance(errors, list) and errors else ""
 
 
 def _explained(error: ServiceError, statement: Statement) -> Failed:

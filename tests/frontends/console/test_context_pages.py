@@ -101,6 +101,7 @@ async def test_prompts_and_resources_are_got_and_read_and_what_they_hold_is_iner
             await page.fill("#credential", KEY)
             async with page.expect_navigation():
                 await page.click("button[type=submit]")
+            await page.wait_for_selector("form.who")  # the answer of the form loads the console
             await page.goto(f"{url}/console/tools")
             table = page.get_by_role("region", name="Prompts and resources, a table")
             await expect(table.locator("tbody a")).to_have_text(

@@ -373,6 +373,9 @@ TAMPERED = [
         "began, ended, policy_digest, words FROM audit_calls LIMIT 1",
         "",
     ),
+    ("UPDATE audit_sums SET calls = calls + 1 WHERE kind = 'tool'", ""),
+    ("DELETE FROM audit_sums WHERE kind = 'duration'", ""),
+    ("INSERT INTO audit_sums (kind, step, name, status, calls) VALUES ('status', 7, '', 'ok', 1)", ""),
 ]
 
 

@@ -1,9 +1,10 @@
-"""Comparison of the index with the log: entries that only one of them has, different entries, and changed search columns."""
+"""Comparison of the index with the log: entries that only one of them has, different entries, changed search columns and sums."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from toolgen.audit.index.database import IndexDatabase
 from toolgen.audit.index.indexer import bodies, known_stream
 from toolgen.audit.index.log_lines import begins
 from toolgen.audit.index.row import STREAM_BITS, call_rows, content_of
+from toolgen.audit.index.sums import wrong_sums
 from toolgen.audit.reader import hashes_from
 
 __all__ = ["differences", "here"]
@@ -55,6 +57,8 @@ def differences(database: IndexDatabase, directory: Path, progress: Callable[[in
         if told < _MAX_COUNT:
             yield from (f"{name}: entry {seq} is only in the index" for seq in indexed.unmatched())
     yield from _changed_calls(database)
+    for half_hour in islice(wrong_sums(database), _MAX_COUNT):
+        yield f"the sums of the half hour {half_hour} differ from those of its calls"
 
 
 class _Ordered:

@@ -16,10 +16,10 @@ from toolgen.model.database import DialectName
 
 __all__ = ["INDEXES", "TABLES", "VERSION", "IndexDatabase", "SqliteDatabase", "remove", "schema", "took_too_long"]
 
-VERSION = 3
+VERSION = 4
 """Version of the tables below. An index of another version is rebuilt."""
 
-TABLES = ("audit_calls", "audit_entries", "audit_streams", "audit_index")
+TABLES = ("audit_calls", "audit_entries", "audit_streams", "audit_sums", "audit_index")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS audit_index (version INTEGER NOT NULL);
@@ -36,6 +36,10 @@ CREATE TABLE IF NOT EXISTS audit_calls (
   on_behalf_of TEXT {sorted}, tool TEXT {sorted} NOT NULL, verdict TEXT {sorted} NOT NULL, rule TEXT {sorted} NOT NULL,
   status TEXT {sorted} NOT NULL, code TEXT {sorted}, session TEXT {sorted}, duration_ms {real},
   began BIGINT NOT NULL, ended BIGINT NOT NULL, policy_digest TEXT {sorted}, words TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS audit_sums (
+  kind TEXT {sorted} NOT NULL, step BIGINT NOT NULL, name TEXT {sorted} NOT NULL, status TEXT {sorted} NOT NULL, calls BIGINT NOT NULL,
+  PRIMARY KEY (kind, step, name, status)
 );
 CREATE INDEX IF NOT EXISTS audit_entries_call ON audit_entries (call_id) WHERE call_id IS NOT NULL
 """

@@ -17,6 +17,7 @@ from toolgen.audit.index.check import differences, here
 from toolgen.audit.index.database import IndexDatabase
 from toolgen.audit.index.indexer import Filled, fill, forget_log
 from toolgen.audit.index.row import NONE, STREAM_BITS, Condition, RecordFilter, call_conditions, entry_conditions
+from toolgen.audit.index.sums import HALF_HOUR, Sum, sums_of_names, sums_of_parts, sums_of_policies, sums_of_rules
 from toolgen.audit.reader import entry_at, merged, people_who_answered
 from toolgen.core.errors import AuditError, CanonicalError, ConfigError
 
@@ -135,6 +136,19 @@ class RecordIndex:
         )
         return [RuleUse(*row) for row in found]
 
+    def rules_between(self, first: int, end: int, status: str = "") -> list[RuleUse]:
+        """Return the rules of calls that began from half hour `first` up to `end`, of one status or of all, the most used first."""
+        condition, values = (" AND status = ?", (status,)) if status else ("", ())
+        last = f"SELECT coalesce(max(time), 0) FROM audit_calls WHERE rule = ? AND time >= ? AND time < ?{condition}"
+        return [
+            RuleUse(
+                rule,
+                calls,
+                self._database.rows(last, (rule, step * HALF_HOUR, (step + 1) * HALF_HOUR, *values))[0][0],
+            )
+            for rule, calls, step in sums_of_rules(self._database, first, end, status)
+        ]
+
     def entries(self, wanted: RecordFilter = NONE, *, limit: int = 50, after: Cursor | None = None) -> EntryPage:
         """Return entries, newest first; if the filter has fields of calls, the entries of matching calls, newest call first."""
         if wanted.of_calls:
@@ -210,11 +224,28 @@ class RecordIndex:
 
     def policies(self) -> list[PolicyUse]:
         """Return which policies decided calls, the one of the latest call first."""
-        found = self._database.rows(
-            "SELECT policy_digest, min(time), max(time), count(*) FROM audit_calls WHERE policy_digest IS NOT NULL "
-            "GROUP BY policy_digest ORDER BY 3 DESC"
+        found = [
+            PolicyUse(one.name, *self._times_of_policy(one.name), one.calls) for one in sums_of_policies(self._database)
+        ]
+        return sorted(found, key=lambda use: -use.last)
+
+    def _times_of_policy(self, digest: str) -> tuple[int, int]:
+        """Return the start of the first and the last call that a policy decided. Each is one step in the index of the column."""
+        first, last = (
+            self._database.rows(f"SELECT coalesce({end}(time), 0) FROM audit_calls WHERE policy_digest = ?", (digest,))[
+                0
+            ][0]
+            for end in ("min", "max")
         )
-        return [PolicyUse(*row) for row in found]
+        return first, last
+
+    def parts(self, first: int, each: int, parts: int) -> list[Sum]:
+        """Return the sums of statuses and durations from half hour `first`, in `parts` of `each` half hours, numbered from 0."""
+        return sums_of_parts(self._database, first, each, parts)
+
+    def names(self, first: int, end: int) -> list[Sum]:
+        """Return the sums of tools and principals from half hour `first` up to `end`."""
+        return sums_of_names(self._database, first, end)
 
     def marks(self) -> dict[int, int]:
         """Return the current position in each stream, for `newer`."""

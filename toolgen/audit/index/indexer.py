@@ -13,7 +13,8 @@ from msgspec import Struct
 from toolgen.audit.files import DamagedError, stream_names
 from toolgen.audit.index.database import IndexDatabase
 from toolgen.audit.index.log_lines import Beginning, LinePosition, begins, lines_behind
-from toolgen.audit.index.row import STREAM_BITS, EntryRow, call_rows, content_of, row_of
+from toolgen.audit.index.row import STREAM_BITS, CallRow, EntryRow, call_rows, content_of, row_of
+from toolgen.audit.index.sums import SumChanges, calls_of_ids, calls_where, repair_sums
 
 __all__ = ["Filled", "IndexedStream", "begin_stream", "bodies", "fill", "forget_log", "known_stream"]
 
@@ -144,9 +145,13 @@ def forget_log(database: IndexDatabase, directory: Path, numbers: Iterable[int])
     for number in sorted({*numbers, *(number for (number,) in same)}):
         _forget(database, number, 1 << STREAM_BITS)
         database.run("DELETE FROM audit_streams WHERE id = ?", (number,))
-    database.run(
-        "DELETE FROM audit_calls WHERE NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.call_id = audit_calls.call_id)"
-    )
+    with database.transaction():
+        without = "NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.call_id = audit_calls.call_id)"
+        sums = SumChanges()
+        sums.remove(calls_where(database, without))
+        database.run(f"DELETE FROM audit_calls WHERE {without}")
+        sums.store(database)
+    repair_sums(database)
 
 
 def _label(database: IndexDatabase, directory: Path) -> str:
@@ -234,13 +239,7 @@ def _put(database: IndexDatabase, stream: int, rows: Sequence[EntryRow]) -> None
         ],
     )
     fresh = call_rows(dict(row.told) for row in rows if row.call_id and row.call_id not in known)
-    if known:
-        again = sorted(known)
-        for some in _portions(again):
-            marks = ", ".join("?" * len(some))
-            database.run(f"DELETE FROM audit_calls WHERE call_id IN ({marks})", some)
-        fresh += call_rows(content_of(bodies(database, again)))
-    database.many(_PUT_CALL, [call.values() for call in fresh])
+    _put_calls(database, SumChanges(), sorted(known), fresh)
 
 
 def _known_calls(database: IndexDatabase, calls: Sequence[str]) -> Iterator[str]:
@@ -273,15 +272,28 @@ def _forget(database: IndexDatabase, stream: int, first: int) -> None:
     if not database.rows("SELECT 1 FROM audit_entries WHERE id BETWEEN ? AND ? LIMIT 1", ends):
         return
     with database.transaction():
-        database.run("DELETE FROM audit_entries WHERE id BETWEEN ? AND ?", ends)
         left = [  # calls that other streams, or later entries, also mention
             call_id
             for (call_id,) in database.rows(
-                "SELECT c.call_id FROM audit_calls c WHERE c.id BETWEEN ? AND ? "
-                "AND EXISTS (SELECT 1 FROM audit_entries e WHERE e.call_id = c.call_id)",
-                ends,
+                "SELECT DISTINCT e.call_id FROM audit_entries e WHERE e.id BETWEEN ? AND ? AND EXISTS "
+                "(SELECT 1 FROM audit_entries o WHERE o.call_id = e.call_id AND o.id NOT BETWEEN ? AND ?)",
+                (*ends, *ends),
             )
         ]
+        sums = SumChanges()
+        sums.remove(calls_of_ids(database, *ends))
         database.run("DELETE FROM audit_calls WHERE id BETWEEN ? AND ?", ends)
-        again = call_rows(content_of(bodies(database, sorted(left))))
-        database.many(_PUT_CALL, [call.values() for call in again])
+        database.run("DELETE FROM audit_entries WHERE id BETWEEN ? AND ?", ends)
+        _put_calls(database, sums, sorted(left), [])
+
+
+def _put_calls(database: IndexDatabase, sums: SumChanges, again: Sequence[str], fresh: Sequence[CallRow]) -> None:
+    """Store fresh calls, make the rows of the calls in `again` new from their entries, and store the changes of the sums."""
+    for some in _portions(again):
+        condition = f"call_id IN ({', '.join('?' * len(some))})"
+        sums.remove(calls_where(database, condition, some))
+        database.run(f"DELETE FROM audit_calls WHERE {condition}", some)
+    rows = [*fresh, *call_rows(content_of(bodies(database, again)))]
+    database.many(_PUT_CALL, [call.values() for call in rows])
+    sums.add(rows)
+    sums.store(database)

@@ -1,17 +1,18 @@
-"""Figures over a time range for the console: sums of many short steps. Each step is counted once and cached after it is over."""
+"""Figures over a time range for the console: from sums of half hours, which the index has, or from the calls of each minute."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field
 
+from toolgen.audit.index.sums import Sum, duration_class, duration_of
 from toolgen.core.clock import Clock
 
-__all__ = ["CallTally", "Figures", "RecordedCall", "TallyCache", "TimeBucket"]
+__all__ = ["CallTally", "Figures", "MinuteTallies", "RecordedCall", "TimeBucket", "figures_of"]
 
 
 class TimeBucket(Struct, frozen=True, kw_only=True):
@@ -52,13 +53,11 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 _MAX_SHARES = 8
-_BASE = 1.02  # durations are kept to two percent, so that two steps can be added up
-_MIN_MS = 0.01
-_MINUTE, _HALF_HOUR = 60.0, 1800.0
+_MINUTE = 60.0
 _OPEN = ("pending", "unfinished")
 _AGAIN_S = 60.0
 _MAX_AGAIN = 2
-_MAX_STEPS = 5000
+_MAX_MINUTES = 5000
 
 
 class RecordedCall(Protocol):
@@ -91,7 +90,19 @@ class CallTally(Struct):
         self.tools[call.tool, status] += 1
         self.principals[call.principal, status] += 1
         if call.duration_ms is not None and status != "pending":  # a call that waits for a person has not ended
-            self.durations[round(math.log(max(call.duration_ms, _MIN_MS), _BASE))] += 1
+            self.durations[duration_class(call.duration_ms)] += 1
+
+    def take(self, one: Sum) -> None:
+        """Add a sum of the index."""
+        match one.kind:
+            case "status":
+                self.statuses[one.status] += one.calls
+            case "duration":
+                self.durations[int(one.name)] += one.calls
+            case "tool":
+                self.tools[one.name, one.status] += one.calls
+            case "principal":
+                self.principals[one.name, one.status] += one.calls
 
     def add(self, other: CallTally) -> None:
         """Add the counts of another tally."""
@@ -112,11 +123,34 @@ class CallTally(Struct):
 
     def _percentile(self, percent: float) -> float | None:
         rank, seen = math.ceil(self.durations.total() * percent / 100), 0
-        for power in sorted(self.durations):
-            seen += self.durations[power]
+        for number in sorted(self.durations):
+            seen += self.durations[number]
             if seen >= rank:
-                return _BASE**power
+                return duration_of(number)
         return None
+
+
+def figures_of(
+    since: float, until: float, parts: Sequence[CallTally], names: Iterable[Sum] = (), *, counted: bool = True
+) -> Figures:
+    """Return the figures of a time range in equal parts. `names` are the sums of tools and principals that the parts do not have."""
+    step = (until - since) / len(parts)
+    whole = CallTally()
+    for tally in parts:
+        whole.add(tally)
+    for one in names:
+        whole.take(one)
+    return Figures(
+        since=since,
+        until=until,
+        step=step,
+        buckets=tuple(tally.bucket(since + number * step) for number, tally in enumerate(parts)),
+        whole=whole.bucket(since),
+        tools=_shares(whole.tools),
+        principals=_shares(whole.principals),
+        every_tool=_shares(whole.tools, len(whole.tools)),
+        counted=counted,
+    )
 
 
 def _shares(counts: Counter[tuple[str, str]], length: int = _MAX_SHARES) -> tuple[Share, ...]:
@@ -130,91 +164,44 @@ def _shares(counts: Counter[tuple[str, str]], length: int = _MAX_SHARES) -> tupl
     )
 
 
-class TallyCache:
-    """Cache of tallies of minutes and of half hours, which are computed from calls on first use.
+class MinuteTallies:
+    """Cache of the tallies of minutes, which are computed from calls on first use.
 
-    A step is computed again while it is not over; afterwards, if a call in it has not ended, at most once a minute and two such steps at a
-    time. `calls` returns the calls that began from one time up to another, in seconds. One thread at a time may use it.
+    A minute is computed again while it is not over; afterwards, if a call in it has not ended, at most once a minute and two such minutes
+    at a time. `calls` returns the calls that began from one time up to another, in seconds. One thread at a time may use it.
     """
 
     def __init__(self, calls: Callable[[float, float], Iterable[RecordedCall]], clock: Clock) -> None:
         self._calls = calls
         self._clock = clock
-        self._steps: dict[tuple[float, int], tuple[CallTally, float]] = {}
-        self._sums: dict[tuple[float, int, int], tuple[list[CallTally], CallTally]] = {}
+        self._minutes: dict[int, tuple[CallTally, float]] = {}
 
-    def figures(self, since: float, until: float, steps: int, *, counted: bool = True) -> Figures:
-        """Return the figures from `since` up to `until`, which are multiples of a step's length."""
-        if len(self._steps) > _MAX_STEPS:
-            self._steps.clear()
-            self._sums.clear()
-        step = (until - since) / steps
-        grain = _HALF_HOUR if step % _HALF_HOUR == 0 else _MINUTE
-        first, each = round(since / grain), max(1, round(step / grain))
-        self._make(grain, range(first, first + each * steps))
-        whole, buckets = CallTally(), []
-        for index in range(steps):
-            tally = self._together(grain, first + index * each, each)
-            buckets.append(tally.bucket(since + index * step))
-            whole.add(tally)
-        return Figures(
-            since=since,
-            until=until,
-            step=step,
-            buckets=tuple(buckets),
-            whole=whole.bucket(since),
-            tools=_shares(whole.tools),
-            principals=_shares(whole.principals),
-            every_tool=_shares(whole.tools, len(whole.tools)),
-            counted=counted,
-        )
-
-    def _make(self, grain: float, wanted: range) -> None:
+    def between(self, since: float, until: float) -> list[CallTally]:
+        """Return the tally of each minute from `since` up to `until`, which are multiples of a minute."""
+        if len(self._minutes) > _MAX_MINUTES:
+            self._minutes.clear()
+        wanted = range(round(since / _MINUTE), round(until / _MINUTE))
         now = self._clock.now()
-        due = [number for number in wanted if self._due(grain, number, now)]
-        again = [number for number in wanted if number not in due and self._open(grain, number, now)]
-        again.sort(key=lambda number: self._steps[grain, number][1])
-        if grain == _HALF_HOUR:  # the newest are sums of their minutes, of which few change
-            due = [number for number in due if not self._make_of_minutes(number, now)]
+        due = [number for number in wanted if self._is_due(number, now)]
+        again = [number for number in wanted if number not in due and self._is_open(number, now)]
+        again.sort(key=lambda number: self._minutes[number][1])
         for start, end in _runs(sorted([*due, *again[:_MAX_AGAIN]])):
             made = {number: CallTally() for number in range(start, end)}
-            for call in self._calls(start * grain, end * grain):
-                made[min(end - 1, max(start, int(call.time / 1e6 // grain)))].count(call)
-            self._steps |= {(grain, number): (tally, now) for number, tally in made.items()}
+            for call in self._calls(start * _MINUTE, end * _MINUTE):
+                made[min(end - 1, max(start, int(call.time / 1e6 // _MINUTE)))].count(call)
+            self._minutes |= {number: (tally, now) for number, tally in made.items()}
+        return [self._minutes[number][0] for number in wanted]
 
-    def _make_of_minutes(self, number: int, now: float) -> bool:
-        """Compute a half hour as the sum of its minutes; returns False if it has been over for long, and its calls are counted instead."""
-        if (number + 1) * _HALF_HOUR <= now - 2 * _HALF_HOUR:
-            return False
-        each = round(_HALF_HOUR / _MINUTE)
-        self._make(_MINUTE, range(number * each, (number + 1) * each))
-        self._steps[_HALF_HOUR, number] = (self._together(_MINUTE, number * each, each), now)
-        return True
-
-    def _together(self, grain: float, first: int, each: int) -> CallTally:
-        """Return the sum of some neighbouring steps; it is cached while they do not change."""
-        steps = [self._steps[grain, number][0] for number in range(first, first + each)]
-        if each == 1:
-            return steps[0]
-        known = self._sums.get((grain, first, each))
-        if known is not None and all(one is other for one, other in zip(known[0], steps, strict=True)):
-            return known[1]
-        total = CallTally()
-        for tally in steps:
-            total.add(tally)
-        self._sums[grain, first, each] = (steps, total)
-        return total
-
-    def _due(self, grain: float, number: int, now: float) -> bool:
-        known = self._steps.get((grain, number))
+    def _is_due(self, number: int, now: float) -> bool:
+        known = self._minutes.get(number)
         if known is None:
             return True
         _, made = known
-        ended = (number + 1) * grain
+        ended = (number + 1) * _MINUTE
         return made < ended + 5.0 and now >= made + 1.0  # calls that began at its end may have been recorded later
 
-    def _open(self, grain: float, number: int, now: float) -> bool:
-        tally, made = self._steps[grain, number]
+    def _is_open(self, number: int, now: float) -> bool:
+        tally, made = self._minutes[number]
         return now >= made + _AGAIN_S and any(tally.statuses[status] for status in _OPEN)
 
 

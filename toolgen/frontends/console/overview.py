@@ -31,7 +31,7 @@ async def show(visit: Visit) -> Response:
     until = (visit.now // step + 1) * step  # whole steps, so that a reload changes only the newest
     figures = await visit.context.records.figures(since=until - length, until=until, steps=steps)
     refused = await visit.context.records.calls(Filters(status="refused", since=until - length), limit=8)
-    refusals = await visit.context.records.rules(Filters(status="refused", since=until - length))
+    refusals = await visit.context.records.rules(Filters(status="refused", since=until - length, until=until))
     rows = await waiting_rows(visit)
     return visit.page(
         "overview.html",

@@ -12,10 +12,11 @@ from msgspec import Struct
 from toolgen.audit.index.filler import Filler
 from toolgen.audit.index.index import PolicyUse, RecordIndex, RuleUse
 from toolgen.audit.index.row import RecordFilter
+from toolgen.audit.index.sums import HALF_HOUR
 from toolgen.config.settings import Settings
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, SecretError
-from toolgen.frontends.console.figures import Figures, RecordedCall, TallyCache
+from toolgen.frontends.console.figures import CallTally, Figures, MinuteTallies, RecordedCall, figures_of
 from toolgen.gateway.audit.reader import index_of
 
 __all__ = ["MAX_COUNTED", "STATUSES", "CallPage", "Filters", "IndexRecords", "Row"]
@@ -24,6 +25,7 @@ T = TypeVar("T")
 Row = Mapping[str, Any]
 STATUSES = ("ok", "refused", "error", "pending", "cancelled", "unfinished")
 """Statuses of calls, in the order of charts."""
+_EVER = 1 << 40  # more half hours than any record has
 MAX_COUNTED = 1_000_000
 """Maximum number of calls that are counted."""
 
@@ -62,9 +64,8 @@ class IndexRecords:
         self._filler = filler
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="console")
         self._index: RecordIndex | None = None
-        self._clock = clock
         self._is_complete = True
-        self._kept = TallyCache(self._samples, clock)
+        self._minutes = MinuteTallies(self._samples, clock)
 
     def warnings(self) -> tuple[str, ...]:
         """Return why the records are incomplete, for example because the log is still being indexed."""
@@ -83,8 +84,16 @@ class IndexRecords:
         return await self._run(read)
 
     async def rules(self, filters: Filters) -> tuple[RuleUse, ...]:
-        """Return the number of calls that each rule decided among those that fit, the most used first."""
-        return await self._run(lambda index: tuple(index.rules(_wanted(filters))))
+        """Return the number of calls that each rule decided among those that fit, the most used first.
+
+        Calls of half hours, or of all times, that are filtered by their status alone are not read: their sums are.
+        """
+        since, until = filters.since, filters.until
+        first = _half_hour(since) if since is not None else -_EVER
+        end = _half_hour(until) if until is not None else _EVER
+        if first is None or end is None or filters != Filters(status=filters.status, since=since, until=until):
+            return await self._run(lambda index: tuple(index.rules(_wanted(filters))))
+        return await self._run(lambda index: tuple(index.rules_between(first, end, filters.status)))
 
     async def story(self, call_id: str) -> tuple[Row, ...]:
         """Return every entry of a call, in the order of their times."""
@@ -100,12 +109,19 @@ class IndexRecords:
         return tuple({(str(row.get("principal") or ""), str(row.get("tool") or "")): None for row in found.rows})
 
     async def figures(self, *, since: float, until: float, steps: int) -> Figures:
-        """Return the figures from `since` up to `until`."""
+        """Return the figures from `since` up to `until`, in steps of a minute or of some half hours."""
 
-        def read(_: RecordIndex) -> Figures:
-            if self._is_complete:
-                return self._kept.figures(since, until, steps)
-            return TallyCache(lambda *_: (), self._clock).figures(since, until, steps, counted=False)
+        def read(index: RecordIndex) -> Figures:
+            if not self._is_complete:
+                return figures_of(since, until, [CallTally() for _ in range(steps)], counted=False)
+            first, end = _half_hour(since), _half_hour(until)
+            if first is None or end is None or (end - first) % steps:
+                return figures_of(since, until, self._minutes.between(since, until))
+            each = (end - first) // steps
+            parts = [CallTally() for _ in range(steps)]
+            for one in index.parts(first, each, steps):
+                parts[one.part].take(one)
+            return figures_of(since, until, parts, index.names(first, end))
 
         return await self._run(read)
 
@@ -129,6 +145,12 @@ class IndexRecords:
                 return read(index)
             finally:
                 self._index = None
+
+
+def _half_hour(seconds: float) -> int | None:
+    """Return the number of the half hour that begins at a time, None if none does."""
+    number, left = divmod(round(seconds * 1e6), HALF_HOUR)
+    return None if left else number
 
 
 def _wanted(filters: Filters) -> RecordFilter:

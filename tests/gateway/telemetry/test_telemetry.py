@@ -325,8 +325,41 @@ def test_the_oldest_spans_are_dropped_and_counted_when_there_is_no_room() -> Non
     queue.of_rest_call(trace).end("500")
     queue.put_back(taken)
     kept = queue.take(10)
-    assert [b"error.type" in one for one in kept] == [False, False, True]
+    assert [b"error.type" in fields for *_, fields in kept] == [False, False, True]
     assert queue.dropped == 3
+
+
+async def test_spans_are_kept_when_the_gateway_stops_while_they_are_sent(tmp_path: Path, api: Any) -> None:
+    url, _ = api
+    held = asyncio.Event()
+
+    async def hold(*_: object) -> bool:
+        held.set()
+        await asyncio.Event().wait()
+        return True
+
+    async with Collector().serving() as collector:
+        path = project(tmp_path, url, trace=True)
+        document = json.loads(path.read_text())
+        document["telemetry"] = {"otlp": f"http://127.0.0.1:{collector.port}", "signals": ["traces"]}
+        path.write_text(json.dumps(document))
+        async with Gateway.load(path) as gateway:
+            exporter = gateway.monitoring._telemetry
+            assert exporter is not None
+            for _ in range(1000):
+                exporter.spans.of_rest_call(None).end("")
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(exporter, "_sent", hold)
+                flushing = asyncio.create_task(exporter.flush(measure=False))
+                await held.wait()
+                flushing.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await flushing
+            assert exporter.spans.waiting == 1000
+        sent = [
+            span for request in collector.traces for one in request.resource_spans for span in one.scope_spans[0].spans
+        ]
+        assert len({span.span_id for span in sent}) == 1000
 
 
 @pytest.mark.parametrize(

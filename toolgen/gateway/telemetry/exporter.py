@@ -19,7 +19,8 @@ from toolgen.core.errors import ConfigError, SecretError
 from toolgen.core.tenant import current_tenant
 from toolgen.gateway.metrics.prometheus import TelemetryCounts
 from toolgen.gateway.metrics.prometheus_format import Family
-from toolgen.gateway.telemetry.spans import SpanQueue
+from toolgen.gateway.telemetry.span_encoding import encoded_span
+from toolgen.gateway.telemetry.spans import EndedSpan, SpanQueue
 
 __all__ = ["Families", "Telemetry", "load_telemetry"]
 
@@ -35,6 +36,8 @@ _SPANS, _LINES = 8192, 512
 """Maximum numbers in one request. A request costs as much CPU as a thousand spans, and a span takes about 250 bytes."""
 _MANY = 8192
 """Number of waiting spans from which on they are sent at once."""
+_AT_ONCE = 256
+"""Number of spans that are encoded without a pause."""
 _MAX_LINES = 2048
 _PASSING = frozenset({429, 502, 503, 504})  # statuses of requests that are repeated (OTLP/HTTP, section "Failures")
 
@@ -123,8 +126,13 @@ class Telemetry:
         """Send queued data, and metrics if they are due. Returns False if the collector did not accept a part; that part stays queued, as
         far as there is space."""
         while spans := self.spans.take(_SPANS):
-            if not await self._sent("traces", self._encoder.spans(spans), len(spans)):
-                self.spans.put_back(spans)
+            delivered = False
+            try:
+                delivered = await self._sent("traces", self._encoder.spans(await _encoded(spans)), len(spans))
+            finally:  # also if it is cancelled
+                if not delivered:
+                    self.spans.put_back(spans)
+            if not delivered:
                 return False
         while lines := self._lines.take(_LINES):
             if not await self._sent("logs", self._encoder.logs(lines), len(lines)):
@@ -168,6 +176,15 @@ class Telemetry:
         if not self._down:
             _logger.warning("telemetry is not sent: %s", why)
         self._down = True
+
+
+async def _encoded(spans: Sequence[EndedSpan]) -> list[bytes]:
+    """Encode spans, some hundred at a time: calls go on in between."""
+    encoded: list[bytes] = []
+    for start in range(0, len(spans), _AT_ONCE):
+        encoded += [encoded_span(*span) for span in spans[start : start + _AT_ONCE]]
+        await asyncio.sleep(0)
+    return encoded
 
 
 class _LineQueue(logging.Handler):

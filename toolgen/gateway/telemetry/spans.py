@@ -10,16 +10,17 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from toolgen.gateway.metrics.tracing import TracedRequest
-from toolgen.gateway.telemetry.span_encoding import attribute, described, encoded_span, failure, trace_state
+from toolgen.gateway.telemetry.span_encoding import attribute, described, failure, trace_state
 from toolgen.model.call import Call
 from toolgen.model.result import Failed, Refused, Success
 from toolgen.model.trace_context import Trace
 
-__all__ = ["OtlpSpan", "SpanQueue"]
+__all__ = ["EndedSpan", "OtlpSpan", "SpanQueue"]
 
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3  # kinds of spans, as OTLP numbers them
 _SAMPLED = 1
@@ -30,6 +31,10 @@ _bits, _share = _random.getrandbits, _random.random
 _ROUTE = "/v1/tools/{name}/call"
 _REST_CALL = described(f"POST {_ROUTE}", _SERVER, [("http.request.method", "POST"), ("http.route", _ROUTE)])
 _attribute = lru_cache(maxsize=256)(attribute)
+
+
+EndedSpan: TypeAlias = tuple[Trace, int, int, bytes]
+"""Ended span: its trace, when it began and ended (nanoseconds since the epoch), and its encoded fields."""
 
 
 class NoSpan(Struct, frozen=True):
@@ -47,13 +52,13 @@ NO_SPAN = NoSpan()
 class SpanQueue:
     """`Spans` and spans of upstream attempts. Above `size` the oldest spans are dropped and counted.
 
-    Spans are encoded when they end, so that no call waits while thousands are encoded at once.
+    Spans are kept with the fields that their kind shares in encoded form, and encoded when they are sent, some hundred at a time.
     `sample` is the share of traces that get spans, of those that begin here; in a trace of a caller, the caller decides.
     """
 
     def __init__(self, size: int = 32_768, sample: float = 1.0) -> None:
         self._size, self._sample = size, sample
-        self._ended: deque[bytes] = deque(maxlen=size)
+        self._ended: deque[EndedSpan] = deque(maxlen=size)
         self.dropped = 0
         self._kinds: dict[tuple[str, ...], bytes] = {}
 
@@ -112,19 +117,19 @@ class SpanQueue:
         fields = self._kinds[key] = described(name, kind, attributes)
         return fields
 
-    def put(self, span: bytes) -> None:
+    def put(self, span: EndedSpan) -> None:
         """Add an ended span; if the queue is full, the oldest is dropped."""
         self.dropped += len(self._ended) == self._size
         self._ended.append(span)
 
-    def put_back(self, spans: Sequence[bytes]) -> None:
+    def put_back(self, spans: Sequence[EndedSpan]) -> None:
         """Return unsent spans to the queue, as far as there is space."""
         room = max(0, self._size - len(self._ended))
         kept = spans[len(spans) - room :] if room < len(spans) else spans
         self.dropped += len(spans) - len(kept)
         self._ended.extendleft(reversed(kept))
 
-    def take(self, most: int) -> list[bytes]:
+    def take(self, most: int) -> list[EndedSpan]:
         """Remove and return the oldest spans."""
         return [self._ended.popleft() for _ in range(min(most, len(self._ended)))]
 
@@ -146,7 +151,7 @@ class OtlpSpan(Struct, gc=False):
                 fields += failure(error)
             if trace.state:
                 fields += trace_state(trace.state)
-            self.queue.put(encoded_span(trace, self.began, time.time_ns(), fields))
+            self.queue.put((trace, self.began, time.time_ns(), fields))
 
     def executed(self, result: Success | Failed | Refused) -> None:
         """End the span of an execution with its outcome: the status of the answer, the number of attempts, and the code of an error."""

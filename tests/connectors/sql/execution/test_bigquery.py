@@ -130,6 +130,13 @@ def read(service: StandIn) -> Any:
     return CONNECTORS["sql"].read(config, service.key).info.database
 
 
+def test_the_tools_have_a_description_of_what_a_dry_run_tells(service: StandIn) -> None:
+    config = SourceConfig(name="lab", kind="sql", location=service.location())
+    tools = {tool.name: tool.description for tool in CONNECTORS["sql"].read(config, service.key).tools}
+    assert {"lab__query", "lab__explain", "lab__list_tables", "lab__describe_table"} <= {*tools}
+    assert "bytes" in tools["lab__explain"]
+
+
 def test_a_schema_is_read_without_external_tables_and_with_functions(service: StandIn) -> None:
     fields = [
         {"name": "tags", "type": "STRING", "mode": "REPEATED", "description": "Words"},

@@ -266,7 +266,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     ]  # column types, or the reason why a statement is rejected
     rights: Callable[[Any, str], Rights] | None = None  # rights of the account; None for a file
     accounts: AccountStatements | None = None  # None for a file, and for a server without statements of ours
-    explain: str = "EXPLAIN "  # prefix of a statement that makes a plan and runs nothing; "" without such a statement
+    # prefix of a statement that makes a plan and runs nothing; "" if the engine tells of the statement itself, None if it tells nothing
+    explain: str | None = "EXPLAIN "
     open_engine: Callable[[ServerLocation, Reach, Clock], Engine] | None = None  # engine of a server
     sandbox: str = ""  # module that runs statements on a file, in a separate process
     driver: str = ""  # module that such a process needs in addition to Python's own

@@ -432,6 +432,6 @@ DIALECT: Final = Dialect(
         memory_hint=lambda _account: "a workload group of the Resource Governor bounds memory and processor time",
         rows="a view or row-level security",
     ),
-    explain="",  # SET SHOWPLAN_ALL changes the session
+    explain=None,  # SET SHOWPLAN_ALL changes the session
     open_engine=_open_engine,
 )

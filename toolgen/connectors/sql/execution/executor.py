@@ -226,7 +226,7 @@ class SqlExecutor:
         if statement is None:
             return {"sql": "", "parameters": []}
         explains = isinstance(call.tool.binding, SqlBinding) and call.tool.binding.operation == "explain"
-        prefix = self._record().explain if explains else ""
+        prefix = (self._record().explain or "") if explains else ""
         return {"sql": prefix + statement.sql, "parameters": list(statement.parameters)}
 
     async def close(self) -> None:

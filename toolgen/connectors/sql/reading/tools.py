@@ -190,14 +190,19 @@ class _Tools:
             with_cursor(statement),
             ROWS,
         )
-        if not RECORDS[self._dialect].explain:
+        prefix = RECORDS[self._dialect].explain
+        if prefix is None:
             return
+        shows = (
+            f"the plan by which the {self._engine} database {self._source} would run it, such as its use of indexes"
+            if prefix
+            else f"what the {self._engine} database {self._source} says of it: its kind, the bytes that it would read and its tables"
+        )
         yield self._tool(
             "explain",
             f"Explain a query on {self._source}",
-            f"Explains a SQL statement: shows the plan by which the {self._engine} database {self._source} would run it, such as its use of"
-            f" indexes, without running it. It takes what {join(self._source, 'query')} takes. Views, and tables of which you see a part"
-            " of the rows or values, have no plan to show.",
+            f"Explains a SQL statement: shows {shows}, without running it. It takes what {join(self._source, 'query')} takes. Views, and"
+            " tables of which you see a part of the rows or values, have no plan to show.",
             statement,
             ROWS,
         )

@@ -81,7 +81,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(dir=chosen.dir) as folder:
             place = Path(chosen.dir or ".", str(entries)) if chosen.keep else Path(folder)
             rows.append(measure(place, entries, chosen.rounds))
-    sorting = math.log(max(chosen.entries)) / math.log(min(chosen.entries))
+    sorting = math.log(chosen.entries[-1]) / math.log(chosen.entries[0])
     (verified, filled), (verified_last, filled_last) = rows[0], rows[-1]
     return 0 if verified_last <= MOST * verified and filled_last <= MOST * sorting * filled else 1
 

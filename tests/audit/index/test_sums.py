@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.index import make_log
-from tests.audit.logs import PLAIN, opened
+from tests.audit.logs import PLAIN, opened, write
 from tests.databases import postgres_database
 from toolgen.audit.files import closed_segments
 from toolgen.audit.index.database import IndexDatabase, SqliteDatabase
@@ -60,8 +60,8 @@ def of_calls(index: RecordIndex, each: int) -> Counter[tuple[int, str, str, str]
 
 def agrees(index: RecordIndex) -> None:
     for each in (1, 4):
-        parts = index.parts(FIRST, each, HALF_HOURS // each)
-        names = index.names(FIRST, FIRST + HALF_HOURS)
+        parts = index.sums_of_parts(FIRST, each, HALF_HOURS // each)
+        names = index.sums_of_names(FIRST, FIRST + HALF_HOURS)
         assert counted([*parts, *names]) == of_calls(index, each)
     ends = (FIRST * HALF_HOUR, (FIRST + HALF_HOURS) * HALF_HOUR)
     for status in ("", "refused", "pending"):
@@ -116,6 +116,25 @@ def test_they_are_those_of_the_calls_after_every_change(database: IndexDatabase,
         agrees(index)
 
 
+def test_calls_that_are_added_during_a_check_are_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "log", 3)
+    database, other = (SqliteDatabase(tmp_path / "index.db") for _ in range(2))
+    with RecordIndex(database, tmp_path / "log") as index, RecordIndex(other, tmp_path / "log") as filling:
+        index.fill()
+        read = database.rows
+
+        def rows(statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+            found = read(statement, values)
+            if "FROM audit_sums WHERE step" in statement and filling.count() == (6, 3):
+                write(tmp_path / "log", 4)
+                filling.fill()
+            return found
+
+        monkeypatch.setattr(database, "rows", rows)
+        assert index.check() == []
+        assert index.count() == (14, 4)
+
+
 def test_policies_are_counted_without_their_calls(tmp_path: Path) -> None:
     make_log(tmp_path / "log", 2_000)
     database = SqliteDatabase(None)
@@ -153,7 +172,10 @@ def test_more_calls_in_the_same_time_do_not_make_them_longer_to_read(tmp_path: P
             took.append(
                 steps(
                     database,
-                    lambda index=index, first=first: (index.parts(first, 1, 48), index.names(first, first + 48)),
+                    lambda index=index, first=first: (
+                        index.sums_of_parts(first, 1, 48),
+                        index.sums_of_names(first, first + 48),
+                    ),
                 )  # type: ignore[misc]
             )
     assert took[1] < 2 * took[0]

@@ -224,26 +224,21 @@ class RecordIndex:
 
     def policies(self) -> list[PolicyUse]:
         """Return which policies decided calls, the one of the latest call first."""
-        found = [
-            PolicyUse(one.name, *self._times_of_policy(one.name), one.calls) for one in sums_of_policies(self._database)
-        ]
+        times = (  # each is one step in the index of the column
+            "SELECT coalesce((SELECT min(time) FROM audit_calls WHERE policy_digest = ?), 0), "
+            "coalesce((SELECT max(time) FROM audit_calls WHERE policy_digest = ?), 0)"
+        )
+        found = []
+        for one in sums_of_policies(self._database):
+            first, last = self._database.rows(times, (one.name, one.name))[0]
+            found.append(PolicyUse(one.name, first, last, one.calls))
         return sorted(found, key=lambda use: -use.last)
 
-    def _times_of_policy(self, digest: str) -> tuple[int, int]:
-        """Return the start of the first and the last call that a policy decided. Each is one step in the index of the column."""
-        first, last = (
-            self._database.rows(f"SELECT coalesce({end}(time), 0) FROM audit_calls WHERE policy_digest = ?", (digest,))[
-                0
-            ][0]
-            for end in ("min", "max")
-        )
-        return first, last
-
-    def parts(self, first: int, each: int, parts: int) -> list[Sum]:
+    def sums_of_parts(self, first: int, each: int, parts: int) -> list[Sum]:
         """Return the sums of statuses and durations from half hour `first`, in `parts` of `each` half hours, numbered from 0."""
         return sums_of_parts(self._database, first, each, parts)
 
-    def names(self, first: int, end: int) -> list[Sum]:
+    def sums_of_names(self, first: int, end: int) -> list[Sum]:
         """Return the sums of tools and principals from half hour `first` up to `end`."""
         return sums_of_names(self._database, first, end)
 

@@ -145,12 +145,9 @@ def forget_log(database: IndexDatabase, directory: Path, numbers: Iterable[int])
     for number in sorted({*numbers, *(number for (number,) in same)}):
         _forget(database, number, 1 << STREAM_BITS)
         database.run("DELETE FROM audit_streams WHERE id = ?", (number,))
-    with database.transaction():
-        without = "NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.call_id = audit_calls.call_id)"
-        sums = SumChanges()
-        sums.remove(calls_where(database, without))
-        database.run(f"DELETE FROM audit_calls WHERE {without}")
-        sums.store(database)
+    database.run(
+        "DELETE FROM audit_calls WHERE NOT EXISTS (SELECT 1 FROM audit_entries e WHERE e.call_id = audit_calls.call_id)"
+    )
     repair_sums(database)
 
 

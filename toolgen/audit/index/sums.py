@@ -15,6 +15,7 @@ from toolgen.audit.index.database import IndexDatabase
 __all__ = [
     "HALF_HOUR",
     "CountedCall",
+    "RecordedCall",
     "Sum",
     "SumChanges",
     "calls_of_ids",
@@ -49,8 +50,8 @@ def duration_of(number: int) -> float:
     return float(_BASE**number)
 
 
-class CountedCall(Protocol):
-    """Fields of a call that sums are made of. `time` is in microseconds since the epoch."""
+class RecordedCall(Protocol):
+    """Fields of a call that figures are made of. `time` is in microseconds since the epoch."""
 
     @property
     def time(self) -> int: ...
@@ -62,6 +63,11 @@ class CountedCall(Protocol):
     def status(self) -> str: ...
     @property
     def duration_ms(self) -> float | None: ...
+
+
+class CountedCall(RecordedCall, Protocol):
+    """Fields of a call that sums are made of."""
+
     @property
     def policy_digest(self) -> str | None: ...
     @property
@@ -208,13 +214,18 @@ def _wrong_steps(database: IndexDatabase) -> Iterator[Any]:
     steps = {step for (step,) in database.rows("SELECT DISTINCT step FROM audit_sums")}
     steps |= {step for (step,) in database.rows(f"SELECT DISTINCT time / {HALF_HOUR} FROM audit_calls")}
     for step in sorted(steps, key=str):
-        if not isinstance(step, int):  # SQLite stores any type in any column
+        wrong = not isinstance(step, int)  # SQLite stores any type in any column
+        if not wrong and _is_wrong(database, step):
+            with database.transaction():  # calls may have been added between the two reads
+                wrong = _is_wrong(database, step)
+        if wrong:
             yield step
-            continue
-        stored = database.rows("SELECT kind, name, status, calls FROM audit_sums WHERE step = ?", (step,))
-        sums = {(kind, step, name, status): calls for kind, name, status, calls in stored}
-        if not _of_calls(database, step).equals(sums):
-            yield step
+
+
+def _is_wrong(database: IndexDatabase, step: int) -> bool:
+    stored = database.rows("SELECT kind, name, status, calls FROM audit_sums WHERE step = ?", (step,))
+    sums = {(kind, step, name, status): calls for kind, name, status, calls in stored}
+    return not _of_calls(database, step).equals(sums)
 
 
 def _of_calls(database: IndexDatabase, step: int) -> SumChanges:

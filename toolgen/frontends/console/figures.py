@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from msgspec import Struct, field
 
-from toolgen.audit.index.sums import Sum, duration_class, duration_of
+from toolgen.audit.index.sums import RecordedCall, Sum, duration_class, duration_of
 from toolgen.core.clock import Clock
 
-__all__ = ["CallTally", "Figures", "MinuteTallies", "RecordedCall", "TimeBucket", "figures_of"]
+__all__ = ["CallTally", "Figures", "MinuteTallies", "TimeBucket", "figures_of"]
 
 
 class TimeBucket(Struct, frozen=True, kw_only=True):
@@ -58,21 +57,6 @@ _OPEN = ("pending", "unfinished")
 _AGAIN_S = 60.0
 _MAX_AGAIN = 2
 _MAX_MINUTES = 5000
-
-
-class RecordedCall(Protocol):
-    """Fields of a call that figures are made of. `time` is in microseconds since the epoch."""
-
-    @property
-    def time(self) -> int: ...
-    @property
-    def principal(self) -> str: ...
-    @property
-    def tool(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def duration_ms(self) -> float | None: ...
 
 
 class CallTally(Struct):

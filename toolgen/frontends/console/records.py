@@ -12,11 +12,11 @@ from msgspec import Struct
 from toolgen.audit.index.filler import Filler
 from toolgen.audit.index.index import PolicyUse, RecordIndex, RuleUse
 from toolgen.audit.index.row import RecordFilter
-from toolgen.audit.index.sums import HALF_HOUR
+from toolgen.audit.index.sums import HALF_HOUR, RecordedCall
 from toolgen.config.settings import Settings
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, SecretError
-from toolgen.frontends.console.figures import CallTally, Figures, MinuteTallies, RecordedCall, figures_of
+from toolgen.frontends.console.figures import CallTally, Figures, MinuteTallies, figures_of
 from toolgen.gateway.audit.reader import index_of
 
 __all__ = ["MAX_COUNTED", "STATUSES", "CallPage", "Filters", "IndexRecords", "Row"]
@@ -119,9 +119,9 @@ class IndexRecords:
                 return figures_of(since, until, self._minutes.between(since, until))
             each = (end - first) // steps
             parts = [CallTally() for _ in range(steps)]
-            for one in index.parts(first, each, steps):
+            for one in index.sums_of_parts(first, each, steps):
                 parts[one.part].take(one)
-            return figures_of(since, until, parts, index.names(first, end))
+            return figures_of(since, until, parts, index.sums_of_names(first, end))
 
         return await self._run(read)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import gc
 import logging
 import re
+from pathlib import Path
 
 import pytest
 
+import toolgen
 from tests.messages import line_names
 from tests.patient import until
 from toolgen.core import background
@@ -127,3 +131,60 @@ async def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
         await cancel(*tasks)
     assert all(task.done() for task in tasks)
     assert len(lost) == 2
+
+
+async def test_a_task_that_was_cancelled_may_fail_without_a_report_of_the_event_loop() -> None:
+    reports: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, report: reports.append(report))
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            raise OSError
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    await cancel(task)
+    del task
+    gc.collect()
+    assert not reports
+
+
+WAITS_FOR_EVER = """
+async def close(self):
+    self._task.cancel()
+    await asyncio.gather(self._task, return_exceptions=True)
+"""
+
+
+def cancelled_and_awaited(module: str) -> list[str]:
+    """Functions that cancel tasks once, and wait for their end without a time limit."""
+    found = []
+    for function in ast.walk(ast.parse(module)):
+        if not isinstance(function, ast.AsyncFunctionDef):
+            continue
+        cancels = {
+            (ast.unparse(node.func.value), node.lineno)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "cancel"
+        }
+        awaits = [(ast.unparse(node.value), node.lineno) for node in ast.walk(function) if isinstance(node, ast.Await)]
+        found += [
+            function.name
+            for awaited, line in awaits
+            for name, before in cancels
+            if before < line
+            and (
+                awaited == name
+                or (awaited.startswith(("asyncio.gather(", "asyncio.wait(")) and "timeout=" not in awaited)
+            )
+        ]
+    return found
+
+
+def test_tasks_whose_end_is_awaited_are_cancelled_until_they_end() -> None:
+    assert cancelled_and_awaited(WAITS_FOR_EVER) == ["close"]
+    root = Path(toolgen.__file__).parent
+    found = {str(path.relative_to(root)): cancelled_and_awaited(path.read_text("utf-8")) for path in root.rglob("*.py")}
+    assert {path: names for path, names in found.items() if names} == {}

@@ -22,13 +22,15 @@ from tests.gateway.clients import JSON, client
 from tests.gateway.gateways import BOT, FakeGateway
 from tests.gateway.governed import project, upstream, write_policy
 from tests.gateway.test_result_cache import outcomes
+from toolgen.core import background
 from toolgen.core.clock import FixedClock, SystemClock
 from toolgen.frontends.mcp.server import Caller, Mcp, ProtocolStyle, RpcMessage
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.catalog.tool_lists import Listings
 from toolgen.model.call import Call
-from toolgen.model.result import Pending, Result
+from toolgen.model.result import Pending, Result, Success
 from toolgen.pipeline.middleware import CallContext
+from toolgen.pipeline.stages import idempotency
 from toolgen.pipeline.stages.idempotency import LedgerStage
 from toolgen.state.idempotency import KeyClaim, SqliteLedger
 
@@ -134,6 +136,44 @@ async def test_who_waits_too_long_is_told_that_the_call_is_under_way(tmp_path: P
     await ledger.close()
     assert isinstance(found, Pending)
     assert found.error.code == "deferred"
+
+
+async def test_a_call_ends_although_the_renewal_of_its_lease_loses_a_cancellation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a library may: the call had waited for the end of the renewal, which went on for as long as the gateway."""
+    monkeypatch.setattr(idempotency, "LEASE_S", 0.03)
+    monkeypatch.setattr(background, "_CANCELLED_AGAIN_S", 0.01)
+    renewed, lost = asyncio.Event(), []
+
+    class Forgetful(SqliteLedger):
+        async def settle(self, claim: KeyClaim) -> None:
+            if claim.status == "running" and not lost:
+                renewed.set()
+                try:
+                    await asyncio.sleep(3600)
+                except asyncio.CancelledError:
+                    lost.append(claim.call_id)
+            await super().settle(claim)
+
+    async def answer(_: Call, __: CallContext) -> Result:
+        await renewed.wait()
+        return Success(data=1)
+
+    clock = SystemClock()
+    ledger = Forgetful(tmp_path / "keys.db", clock)
+    stage = LedgerStage(ledger=ledger, clock=clock, secret=lambda: b"s", redact=lambda call, result: result)
+    call = replace(plain_call("http://a.test", "POST"), idempotency_key="tg_1")
+
+    async def twice() -> list[Result]:
+        return [await stage(replace(call, id=name), CallContext(), answer) for name in ("first", "second")]
+
+    calls = asyncio.ensure_future(twice())
+    ended, _ = await asyncio.wait([calls], timeout=20)  # a cancellation would end the renewal too
+    assert ended
+    await ledger.close()
+    assert lost == ["first"]
+    assert [one.data for one in calls.result() if isinstance(one, Success)] == [1, 1]
 
 
 @pytest.mark.parametrize(

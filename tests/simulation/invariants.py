@@ -130,11 +130,12 @@ def ended_once(evidence: Evidence) -> Found:
 
 
 def ended(evidence: Evidence) -> Found:
-    """Each call that was kept has an ending on record. One whose caller waited may have none where its worker was killed, and one that
-    repeats a key says that the first call with it is under way."""
+    """Each call that was kept has an ending on record, before its gateway is stopped at the end of the run. One whose caller waited may
+    have none where its worker was killed, and one that repeats a key says that the first call with it is under way."""
     for call_id, entries in evidence.by_call.items():
         intents = [one for one in entries if one.event == "intent"]
-        if not intents or _endings(entries) or _repeats(evidence, call_id, entries):
+        endings = [one for one in _endings(entries) if one.at <= evidence.over]
+        if not intents or endings or _repeats(evidence, call_id, entries):
             continue
         kept = any(one.status == "pending" for one in entries) or any(
             one.status == "pending" and one.call_id == call_id for one in evidence.told

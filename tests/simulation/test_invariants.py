@@ -128,6 +128,7 @@ CASES: list[tuple[Evidence, set[str]]] = [
         {"ended_once", "lost_with_reason"},
     ),
     (evidence(entries=[INTENT]), {"ended"}),
+    (evidence(entries=[INTENT, entry("outcome", "cancelled", at=101.0)]), {"ended"}),  # of a gateway that stops
     (evidence(entries=[INTENT], planted=[KILLED]), set()),
     (evidence(entries=[INTENT, ASKED], planted=[KILLED]), {"ended"}),
     (evidence(entries=[INTENT, ASKED], over=10.0), set()),

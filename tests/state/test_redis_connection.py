@@ -20,6 +20,7 @@ from redis.asyncio import Redis
 
 from tests.messages import line_names
 from tests.redis_server import RedisServer
+from toolgen.core.background import cancel
 from toolgen.state.count_connection import TIMEOUT_S, ReplyError, Script, StoreUnreachableError
 from toolgen.state.redis_connection import RedisLink
 from toolgen.state.redis_location import RedisLocation
@@ -104,6 +105,30 @@ async def test_who_gives_up_in_the_queue_leaves_the_connection_to_the_others(ser
         await waiting
     assert await one.ask(COUNT, "m") == 1  # it was not sent
     await one.close()
+
+
+async def test_no_request_loses_the_cancellation_of_its_task(server: RedisServer) -> None:
+    """A task that asks again and again is cancelled at each of many steps of the event loop, and ends."""
+    one = link(server)
+    await one.ask(COUNT, "n")
+
+    async def ask_on() -> None:
+        while True:
+            await one.ask(COUNT, "n")
+
+    asking = []
+    for steps in range(60):
+        task = asyncio.create_task(ask_on())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        asking.append(task)
+        await asyncio.wait([task], timeout=5)
+    running = [task for task in asking if not task.done()]
+    await cancel(*running)
+    await one.close()
+    assert not running
+    assert all(task.cancelled() for task in asking)
 
 
 @pytest.mark.parametrize("waits_for", ["password", "greeting"])

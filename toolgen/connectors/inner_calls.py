@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from toolgen.core.background import cancel
 from toolgen.model.result import Envelope
 
 __all__ = ["RowNotes", "UnderWay"]
@@ -57,7 +58,4 @@ class UnderWay:
     async def end(self) -> None:
         """The call is over: calls off those that have not ended. None begins any more."""
         self._over = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        await cancel(*self._tasks)

@@ -22,14 +22,17 @@ _CANCELLED_AGAIN_S = 1.0
 
 
 async def cancel(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks, and return when all have ended; repeated each second, because a library may mistake one cancellation for its own
-    error.
+    """Cancel tasks, and return when all have ended, whatever they raise then. It is repeated each second, because a library may lose a
+    cancellation: `asyncio.wait_for` of Python 3.11 does if its own task has just ended.
     """
-    left = {task for task in tasks if not task.done()}
+    left = running = {task for task in tasks if not task.done()}
     while left:
         for task in left:
             task.cancel()
         _, left = await asyncio.wait(left, timeout=_CANCELLED_AGAIN_S)
+    for task in running:
+        if not task.cancelled():
+            task.exception()  # so that the event loop does not report it as unread
 
 
 async def each(*steps: Callable[[], Awaitable[object]]) -> None:

@@ -84,14 +84,23 @@ class RedisLink:
         return asyncio.get_running_loop().time() + self._ahead
 
     async def _ask(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
-        """Send one request at a time. A request that times out in the queue is not sent, and the connection stays open."""
-        waiting = True
+        """Send one request at a time. A request that times out in the queue is not sent, and the connection stays open.
+
+        A cancellation of the caller is raised even if the client library has lost it: its `asyncio.wait_for` of Python 3.11 does when the
+        request was just sent.
+        """
+        waiting, task = True, asyncio.current_task()
+        cancellations = 0 if task is None else task.cancelling()
         try:
             async with asyncio.timeout(2 * TIMEOUT_S), self._turn:
                 waiting = False
-                return await self._exchange(script, keys, arguments)
+                answer = await self._exchange(script, keys, arguments)
         except TimeoutError as error:
             raise link_error(error, self._place, connecting=waiting) from None
+        finally:
+            if task is not None and task.cancelling() > cancellations:
+                raise asyncio.CancelledError
+        return answer
 
     async def _exchange(self, script: Script, keys: tuple[str, ...], arguments: tuple[str | bytes, ...]) -> Any:
         connecting = True

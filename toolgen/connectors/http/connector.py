@@ -22,6 +22,7 @@ from toolgen.connectors.http.reply import ProxyError
 from toolgen.connectors.http.target import Target
 from toolgen.connectors.http.tls import ClientCertificate, tls_context
 from toolgen.connectors.resolver import Resolver, system_resolver
+from toolgen.core.background import cancel
 from toolgen.core.clock import Clock
 from toolgen.model.egress_proxy import THROUGH_PROXY, EgressProxy, ProxyRoute
 from toolgen.model.verdict import Allow, Ask, Deny
@@ -270,10 +271,7 @@ class Dialer:
 
     async def close(self) -> None:
         """Close every connection, and resolve no more names."""
-        asking = list(self._asking.values())
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await cancel(*self._asking.values())
         self._closed = True
         while self._clients:
             self._clients.popitem()[1].close()

@@ -35,6 +35,7 @@ from toolgen.connectors.http.scrubber import Scrubber
 from toolgen.connectors.http.status_posts import status_body, with_body
 from toolgen.connectors.poll_settings import PollConfig
 from toolgen.connectors.resilience import transient
+from toolgen.core.background import cancel
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.core.error_codes import ErrorCode
 from toolgen.model.account_need import AuthorizationRequiredError
@@ -131,9 +132,7 @@ class PollingExecutor:
 
     async def close(self) -> None:
         """Close the inner executor, without waiting for operations that are being cancelled."""
-        for task in self._ending:
-            task.cancel()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        await cancel(*self._ending)
         await self._inner.close()
 
 

@@ -20,6 +20,7 @@ from toolgen.connectors.mcp.messages import failed
 from toolgen.connectors.mcp.notices import LOST, NoticeListener, ServerNotice
 from toolgen.connectors.mcp.process import CommandFault, CommandReply, ServerProcess, replied
 from toolgen.connectors.mcp.settings import names_credential
+from toolgen.core.background import cancel
 from toolgen.core.clock import Clock, SystemClock
 from toolgen.model.client_channel import ClientChannel
 from toolgen.model.excerpt import bounded
@@ -249,8 +250,7 @@ class LocalCommand:
     async def close(self) -> None:
         """Ends the command, and whatever it started."""
         if self._doubting is not None:
-            self._doubting.cancel()
-            await asyncio.gather(self._doubting, return_exceptions=True)
+            await cancel(self._doubting)
         if self._running is not None:
             await self._running.stop(_LEAVING_S)
             self._running = None

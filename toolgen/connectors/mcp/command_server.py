@@ -43,6 +43,7 @@ from toolgen.connectors.mcp.notices import SUBSCRIBE, UNSUBSCRIBE, ServerNotice
 from toolgen.connectors.mcp.process import CommandFault, CommandReply, replied
 from toolgen.connectors.mcp.request_texts import BadRequestError
 from toolgen.connectors.mcp.session_table import SessionTable
+from toolgen.core.background import cancel
 from toolgen.core.errors import place_of
 from toolgen.core.frames import MAX_FRAME_SIZE, Frames
 from toolgen.core.json_codec import FRAMED_DEPTH, decode_json, encode_json
@@ -221,9 +222,8 @@ class _SharedCommand:
         task.add_done_callback(self._telling.discard)
 
     async def close(self) -> None:
-        for task in self._telling:
-            task.cancel()
-        await asyncio.gather(*self._beginning, *self._telling, return_exceptions=True)
+        await cancel(*self._telling)
+        await asyncio.gather(*self._beginning, return_exceptions=True)
         await self._command.close()
 
 

@@ -25,6 +25,7 @@ from toolgen.connectors.mcp.messages import (
     speaks,
 )
 from toolgen.connectors.mcp.server_requests import CallTime, ServerRequests, declared
+from toolgen.core.background import cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import CanonicalError
 from toolgen.model.apps import AppPage, page_of
@@ -389,10 +390,7 @@ class Conversation:
     async def close(self) -> None:
         """Ends what goes on without anybody waiting for it."""
         listing = (known.listing for known in self._lists.values() if known.listing is not None)
-        tasks = {*self._telling, *listing}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*self._telling, *listing)
 
     async def _asked(self, method: str, params: JsonObject, call: Call) -> Success | Failed:
         """The `result` of a request that changes nothing. One that the server does not have is Failed with the server's error as data."""

@@ -26,6 +26,7 @@ from toolgen.connectors.mcp.notices import (
     Subscribed,
 )
 from toolgen.connectors.mcp.server_requests import CallTime
+from toolgen.core.background import cancel
 from toolgen.model.call import Call, Principal
 from toolgen.model.result import Success
 from toolgen.model.schema import Json, JsonObject
@@ -125,8 +126,7 @@ class ServerSubscriptions:
     async def close(self) -> None:
         """End all of it."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel(self._task)
 
     async def _run(self) -> None:
         loop, pause_s, again = asyncio.get_running_loop(), _AGAIN_S, False
@@ -168,8 +168,7 @@ class ServerSubscriptions:
                     await opened.wait()
             await self._subscribe_all(call, again=again)
         finally:
-            stream.cancel()
-            await asyncio.gather(stream, return_exceptions=True)
+            await cancel(stream)
 
     async def _subscribe_all(self, call: Call, *, again: bool) -> None:
         """Have the server's subscriptions be those of the callers, until the connection is lost or none is left. `call` is that of any
@@ -229,9 +228,7 @@ class ServerSubscriptions:
                 if streams[-1].done():
                     return
         finally:
-            for one in streams:
-                one.cancel()
-            await asyncio.gather(*streams, return_exceptions=True)
+            await cancel(*streams)
 
     async def _opened(self, wire: StreamingWire, message: JsonObject, call: Call) -> asyncio.Task[None]:
         """Begin to read the answer to a request, and return when the server has acknowledged it (basic/utilities/subscriptions)."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolgen.core.background import cancel
 from toolgen.core.errors import ToolgenError
 from toolgen.frontends.http.request import EventStream, Rejected, Response
 from toolgen.frontends.mcp.messages import (
@@ -328,9 +329,7 @@ async def _together(leading: AsyncIterator[bytes], other: AsyncIterator[bytes]) 
                 return
             yield getting.result()
     finally:
-        for task in hearing:
-            task.cancel()
-        await asyncio.gather(*hearing, return_exceptions=True)
+        await cancel(*hearing)
 
 
 def notification(method: str, params: Mapping[str, object]) -> bytes:

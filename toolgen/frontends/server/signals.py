@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
 
+from toolgen.core.background import cancel
+
 __all__ = ["SAME_S", "Stop", "hear_signal", "hears_signals", "ignore_signal"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -73,9 +75,7 @@ class Stop:
             return False
         tasks = (asyncio.ensure_future(work), asyncio.ensure_future(self._again.wait()))
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        await cancel(*tasks)
         return not self._again.is_set()
 
     def said(self) -> str:

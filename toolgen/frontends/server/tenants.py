@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from toolgen.config.settings import ListenerSettings, load_tenant, load_tenants
 from toolgen.config.tenant_separation import TenantSeparation
 from toolgen.config.tenants import TenantSettings
-from toolgen.core.background import each
+from toolgen.core.background import cancel, each
 from toolgen.core.errors import ConfigError, ToolgenError, place_of
 from toolgen.core.project_modules import forget_modules
 from toolgen.core.tenant import working_for
@@ -98,8 +98,7 @@ class TenantsSite:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._retrying is not None:
-            self._retrying.cancel()
-            await asyncio.gather(self._retrying, return_exceptions=True)
+            await cancel(self._retrying)
         await asyncio.gather(*self._draining.values(), return_exceptions=True)
         await self._leave_all()
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from toolgen.connectors.http.oauth.account_client import AccountClient, RejectedGrantError
 from toolgen.connectors.http.oauth.dpop import ProofKey
 from toolgen.connectors.http.outbound.request import OutboundError
+from toolgen.core.background import cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import AuditError, SecretError
 from toolgen.model.account_need import NO_DEMAND, AccountDemand, AuthorizationRequiredError
@@ -163,10 +164,7 @@ class SourceTokens:
 
     async def close(self) -> None:
         """Give up what is being asked for."""
-        asking = list(self._asking.values())
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await cancel(*self._asking.values())
 
     def _key(self, principal: Principal) -> _Key:
         person = self._person(principal)

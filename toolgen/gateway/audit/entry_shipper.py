@@ -16,7 +16,7 @@ import msgspec
 from toolgen.audit.entry_stream import EntryBatch, RecordedEntry, SentEntries, entries_behind
 from toolgen.audit.index.row import micros
 from toolgen.audit.reports import ocsf_entry
-from toolgen.core.background import Background
+from toolgen.core.background import Background, cancel
 from toolgen.core.clock import Clock
 from toolgen.core.descriptors import open_descriptor, sync
 from toolgen.core.errors import AuditError
@@ -109,8 +109,7 @@ class EntryShipper:
     async def stop(self) -> None:
         """Stop shipping; entries that have not arrived are sent after the next start."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel(self._task)
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(_CLOSING_S):
                 await self._destination.close()

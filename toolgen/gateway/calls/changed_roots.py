@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from toolgen.connectors.executor import AsksForRoots, Executor
+from toolgen.core.background import cancel
 from toolgen.core.clock import Clock
 from toolgen.core.json_codec import encode_json
 from toolgen.gateway.calls.context_updates import ResourceUpdates
@@ -93,7 +94,4 @@ class ChangedRoots:
 
     async def close(self) -> None:
         """End what is not told yet."""
-        tasks = tuple(self._telling.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*self._telling.values())

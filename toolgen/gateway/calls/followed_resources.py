@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from toolgen.connectors.executor import Executor, FollowsResources, ResourceNotice
+from toolgen.core.background import cancel
 from toolgen.core.errors import AuditError
 from toolgen.gateway.calls.context_policy import Reader
 from toolgen.gateway.calls.context_updates import ResourceUpdates
@@ -92,10 +93,7 @@ class FollowedResources:
 
     async def close(self) -> None:
         """End all subscriptions."""
-        tasks = [one.task for one in self._followed.values() if one.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*(one.task for one in self._followed.values() if one.task is not None))
 
     def _wanted(self, principal: Principal, uri: str) -> Iterator[tuple[_Key, Call]]:
         """Yield the read of a resource that another system may report changes of. Callers with the same credentials there share one."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
+from toolgen.core.background import cancel
 from toolgen.core.clock import Clock
 from toolgen.gateway.identity.issued_tokens import IssuedTokens
 from toolgen.gateway.identity.jwt import DisclosedReason, RefusedTokenError, SignedToken
@@ -109,9 +110,7 @@ class KeySets:
     async def close(self) -> None:
         """Cancel the running fetches."""
         tasks = [known.task for known in self._known.values() if known.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*tasks)
 
     async def _fetched(self, location: str, known: _KnownKeys) -> None:
         try:

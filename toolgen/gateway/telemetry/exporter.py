@@ -14,7 +14,7 @@ from toolgen.connectors.executor import Destination, Permit
 from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, Via
 from toolgen.connectors.secrets import SecretResolver
-from toolgen.core.background import Background
+from toolgen.core.background import Background, cancel
 from toolgen.core.errors import ConfigError, SecretError
 from toolgen.core.tenant import current_tenant
 from toolgen.gateway.metrics.prometheus import TelemetryCounts
@@ -103,8 +103,7 @@ class Telemetry:
         logging.getLogger("toolgen").removeHandler(self._lines)
         if self._task is None:
             return
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
         try:
             async with asyncio.timeout(_LAST_S):
                 await self.flush(measure=True)

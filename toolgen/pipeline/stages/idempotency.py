@@ -7,7 +7,6 @@ import hmac
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolgen.core.background import cancel
 from toolgen.core.canonical import canonical, digest, encodable
 from toolgen.core.clock import Clock
 from toolgen.core.error_codes import ErrorCode
@@ -154,9 +154,7 @@ class LedgerStage(Struct, frozen=True, kw_only=True):
         try:
             result = await proceed(call, call_context)
         finally:
-            renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewing
+            await cancel(renewing)
             awaits = call_context.awaits_account
             await self._settle(ledger, mine, result, idempotent=call.tool.idempotent, awaits_account=awaits)
         return result

@@ -28,6 +28,7 @@ from toolgen.connectors.http.outbound.client import ask
 from toolgen.connectors.http.outbound.request import OutboundError, OutboundRequest, TlsMaterial, Via
 from toolgen.connectors.resolver import Resolver, system_resolver
 from toolgen.connectors.secrets import Secret, SecretReference, SecretResolver
+from toolgen.core.background import cancel
 from toolgen.core.clock import Clock
 from toolgen.core.errors import SecretError
 from toolgen.model.auth import OAuth, ResourceAuthorizationServer
@@ -183,10 +184,8 @@ class OAuthClient:
 
     async def close(self) -> None:
         """Cancel token requests in progress."""
-        asking = [slot.asking for slot in (self._own, *self._exchanged.values()) if slot.asking is not None]
-        for task in asking:
-            task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        slots = (self._own, *self._exchanged.values())
+        await cancel(*(slot.asking for slot in slots if slot.asking is not None))
 
     def _made_slot(self) -> _Slot:
         return _Slot(key=ProofKey.generate() if self.form.dpop else None)

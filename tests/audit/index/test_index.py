@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import sqlite3
@@ -9,8 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import psycopg
@@ -425,6 +428,47 @@ def test_entries_of_the_log_or_of_the_index_alone_are_told(
         missing = [f"gateway-1: entry {seq} is not in the index" for seq in gone]
         assert told[:-1] == missing
         assert told[-1] not in missing
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_calls_that_begin_and_end_during_a_check_are_no_difference(
+    database: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Between two reads of the check the log grows, or another process takes what is new into the index."""
+    random = Random(seed)
+    intents, outcomes = zip(*(call(number) for number in range(40)), strict=True)
+    entries = iter([*intents, *outcomes])
+    asyncio.run(record(tmp_path / "log", list(islice(entries, 10))))
+    one = database()
+    with RecordIndex(one, tmp_path / "log") as index, RecordIndex(database(), tmp_path / "log") as filling:
+        index.fill()
+        read, checked = one.rows, [False]
+
+        def rows(statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+            if checked[0]:
+                checked[0] = False
+                if random.random() < 0.7:
+                    asyncio.run(record(tmp_path / "log", list(islice(entries, 3))))
+                if random.random() < 0.7:
+                    filling.fill()
+                checked[0] = True
+            return read(statement, values)
+
+        begin = one.transaction
+
+        @contextlib.contextmanager
+        def transaction() -> Iterator[None]:
+            checked[0] = False  # the other process waits
+            with begin():
+                yield
+            checked[0] = True
+
+        monkeypatch.setattr(one, "rows", rows)
+        monkeypatch.setattr(one, "transaction", transaction)
+        found, checked[0] = [], True
+        while index.count()[0] < 70:
+            found += index.check()
+    assert found == []
 
 
 def test_a_change_that_fits_its_own_hash_is_noticed_against_the_log(database: Open, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolgen.audit.files import DamagedError, stream_names
 from toolgen.audit.index.database import IndexDatabase
-from toolgen.audit.index.indexer import bodies, known_stream
+from toolgen.audit.index.indexer import bodies, fill, known_stream
 from toolgen.audit.index.log_lines import begins
 from toolgen.audit.index.row import STREAM_BITS, call_rows, content_of
 from toolgen.audit.index.sums import wrong_sums
@@ -43,27 +43,42 @@ def here(database: IndexDatabase, directory: Path) -> dict[str, int]:
 def differences(database: IndexDatabase, directory: Path, progress: Callable[[int], None]) -> Iterator[str]:
     """Yield a sentence for each difference, at most a hundred per stream. `verify` checks the log itself.
 
-    Gateways may write the log and fill the index meanwhile: what they had not indexed before the start is not missing.
+    Gateways may write the log and fill the index meanwhile: what is missing is looked for once more after the index was filled.
     """
-    done, numbers = 0, here(database, directory)
-    ends: dict[int, int] = dict(database.rows("SELECT id, seq FROM audit_streams"))
-    for name, number in numbers.items():
-        told = 0
+    done = 0
+    for name, number in here(database, directory).items():
+        told, missing = 0, []
         indexed = _Ordered(_indexed(database, number))
         for seq, digest in hashes_from(directory, name, 1):
             done += 1
             if done % _CHUNK == 0:
                 progress(done)
             own = indexed.take(seq) if told < _MAX_COUNT else digest
-            if own != digest and (own is not None or seq <= ends[number]):
-                told += 1
-                yield f"{name}: entry {seq} " + ("is not in the index" if own is None else "differs in the index")
+            if own == digest:
+                continue
+            told += 1
+            if own is None:
+                missing.append(seq)
+            else:
+                yield f"{name}: entry {seq} differs in the index"
+        yield from (
+            f"{name}: entry {seq} is not in the index" for seq in _missing(database, directory, number, missing)
+        )
         if told < _MAX_COUNT and (unmatched := indexed.unmatched()):
             written = {seq for seq, _ in hashes_from(directory, name, unmatched[0])}
             yield from (f"{name}: entry {seq} is only in the index" for seq in unmatched if seq not in written)
     yield from _changed_calls(database)
     for half_hour in islice(wrong_sums(database), _MAX_COUNT):
         yield f"the sums of the half hour {half_hour} differ from those of its calls"
+
+
+def _missing(database: IndexDatabase, directory: Path, number: int, entries: list[int]) -> Iterator[int]:
+    """Yield those of some entries of a stream that the index does not take."""
+    if entries:
+        fill(database, directory)
+    for seq in entries:
+        if not database.rows("SELECT 1 FROM audit_entries WHERE id = ?", (number << STREAM_BITS | seq,)):
+            yield seq
 
 
 class _Ordered:

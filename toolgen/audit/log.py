@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -140,11 +140,12 @@ class AuditLog:
             self._loop = asyncio.get_running_loop()
         self._open(None)
 
-    def end_abandoned(self) -> int:
+    async def end_abandoned(self, kept: Callable[[str], Awaitable[str | None]]) -> int:
         """Record the outcome of calls that the last writer of this stream had in flight when it died: `outcome_unknown`, and `cancelled`
-        for reads.
+        for reads. Returns their number. Nothing is read if the stream was closed cleanly.
 
-        Returns their number. Nothing is read if the stream was closed cleanly.
+        `kept` returns None for such a call. A call that is stored until it ends later has the code with which it waits, which is recorded
+        as its outcome so far, or "" for none. Raises `AuditError`.
         """
         segment = self._segment
         if segment is None or not segment.crashed:
@@ -159,16 +160,19 @@ class AuditLog:
                     begun.pop(entry["call_id"], None)
                 case "decision" if "code" in entry:
                     begun.pop(entry["call_id"], None)
-        try:
-            for intent in begun.values():
+        outcomes, ended = [], 0
+        for call_id, intent in begun.items():
+            waits = await kept(call_id)
+            ended += waits is None
+            read = self._is_read(str(intent.get("tool")))
+            status, code = ("cancelled", "cancelled") if read else ("error", "outcome_unknown")
+            if waits is not None:
+                status, code = "pending", waits
+            if code:
                 who = {name: intent[name] for name in _WHO if name in intent}
-                read = self._is_read(str(intent.get("tool")))
-                ending = ("cancelled", "cancelled") if read else ("error", "outcome_unknown")
-                self._write_now({"event": "outcome", **who, "status": ending[0], "code": ending[1]})
-        except OSError as error:
-            self._fail(error)
-        self._acknowledged = segment.mark
-        return len(begun)
+                outcomes.append({"event": "outcome", **who, "status": status, "code": code})
+        await asyncio.gather(*(self.append(outcome) for outcome in outcomes))
+        return ended
 
     async def append(self, fields: Entry) -> Position:
         """Append an entry and return its place once it is durable.

@@ -257,7 +257,8 @@ class SqliteInvocations:
         """Do nothing: the file confirms each call."""
 
     async def awaited(self, call_id: str) -> Invocation | None:
-        return None
+        known = await self.get(call_id)
+        return None if known is None or known.status == "ended" else known
 
     async def absent(self, calls: Mapping[str, float]) -> tuple[str, ...]:
         def work(connection: sqlite3.Connection) -> tuple[str, ...]:

@@ -272,7 +272,7 @@ class Gateway:
             if self._meaning is not None:
                 await self._meaning.open()
             self._log.open()
-            self._log.end_abandoned()
+            await self._log.end_abandoned(self._runner.waits_as)
             await self._shared.start(self._tools.known)
             await self._tools.start(self._background)
             await self.role_grants.start()

@@ -20,6 +20,7 @@ from toolgen.gateway.operations.caller_questions import CallerQuestions
 from toolgen.gateway.operations.kept_principals import of_party
 from toolgen.gateway.operations.lost_calls import NOT_BEGUN, broken, forgotten, lost
 from toolgen.gateway.operations.returning_caller import UNREACHABLE, ReturningCaller
+from toolgen.gateway.operations.status_messages import status_error
 from toolgen.gateway.operations.suspended_calls import SuspendedCalls
 from toolgen.gateway.operations.waiting_calls import KEPT_S, LEASE_S, WaitingCalls
 from toolgen.gateway.policies.compiled_policy import CompiledPolicy, CurrentPolicy
@@ -105,6 +106,26 @@ class Runner:
         self._calls.news.announce()
         if self._task is not None:
             await self._task
+
+    async def waits_as(self, call_id: str) -> str | None:
+        """Return the code with which a stored call waits, "" if it has begun or the store cannot be asked, None for a call that is not
+        stored to be executed later.
+
+        For `AuditLog.end_abandoned`: a stored call ends here or at another worker, also if that of its client died before the answer was
+        recorded.
+        """
+        try:
+            known = await self._store.awaited(call_id)
+            if known is None or (known.kind == "call" and known.status == "running"):
+                return None
+        except StateError:
+            return None
+        try:
+            now = await self._store.get(call_id)
+            waits = now is not None and now.status in {"pending", "approved"} and await self._store.fate(now) == "own"
+            return status_error(now, "").code if now is not None and waits else ""
+        except StateError:
+            return ""
 
     async def _run(self) -> None:
         due = 0.0

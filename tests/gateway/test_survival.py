@@ -7,7 +7,6 @@ import errno
 import os
 import shutil
 import signal
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +40,6 @@ from toolgen.core.errors import AuditError, StateError
 from toolgen.frontends.python.gateway import Gateway
 from toolgen.gateway.operations import approval_runner, background_calls, waiting_calls
 from toolgen.gateway.state.shared_state import seal_file
-from toolgen.model.result import Error
 from toolgen.pipeline.stages import idempotency
 from toolgen.state import store_watch
 from toolgen.state.encryption import seal_of
@@ -387,56 +385,3 @@ def test_what_survives_the_kill_of_a_gateway(tmp_path: Path, place: RedisServer 
             assert client.health(5) == ([200] * 4 + [429] if in_memory else [200] * 2 + [429] * 3)
             assert client.listing(1) == ([200] if in_memory else [403])
             assert served.end() == 0
-
-
-_KILLED_BEFORE_THE_ANSWER = """
-import asyncio, os, signal, sys
-from toolgen.audit.log import AuditLog
-from toolgen.frontends.python.gateway import Gateway
-
-append = AuditLog.append
-
-async def killed(log, fields):
-    if fields.get("status") == "pending":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return await append(log, fields)
-
-async def main():
-    AuditLog.append = killed
-    async with Gateway.load(sys.argv[1]) as gateway:
-        await gateway.call("orders__send_mail", {"to": "x"}, principal="bot")
-
-asyncio.run(main())
-"""
-
-
-def _signal(server: RedisServer | None, number: int) -> None:
-    assert server is not None
-    assert server.pid is not None
-    os.kill(server.pid, number)
-
-
-@pytest.mark.parametrize(("state", "silent"), [("memory", False), ("redis", False), ("redis", True)])
-async def test_a_call_that_is_stored_waits_although_its_gateway_was_killed_before_it_said_so(
-    tmp_path: Path, request: pytest.FixtureRequest, state: str, silent: bool
-) -> None:
-    """The record does not say that its outcome is unknown: it is executed when a person approves it, and ends once."""
-    place = request.getfixturevalue("server") if state == "redis" else None
-    with upstream() as (seen, url):
-        path = project(tmp_path, url, POLICY, state=_state(place))
-        process = await asyncio.create_subprocess_exec(sys.executable, "-c", _KILLED_BEFORE_THE_ANSWER, str(path))
-        assert await process.wait() == -signal.SIGKILL
-        [intent] = [one for one in entries(tmp_path / "var" / "audit") if one["event"] == "intent"]
-        call_id = intent["call_id"]
-        if silent:
-            _signal(place, signal.SIGSTOP)
-        async with Gateway.load(path) as gateway, asyncio.timeout(120):
-            if silent:
-                _signal(place, signal.SIGCONT)
-            assert outcomes([gateway], call_id) == []
-            assert not isinstance(await accepted(approve, gateway, call_id), Error)
-            assert await told(gateway, call_id) == "ok"
-            assert outcomes([gateway], call_id) == ["ok"]
-            waited = [one.get("code") for one in entries(gateway.settings.audit_dir) if one.get("status") == "pending"]
-    assert waited == ([] if silent else ["approval_required"])
-    assert [what for _, what, _ in seen.requests] == ["/mail"]

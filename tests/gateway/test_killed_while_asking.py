@@ -48,7 +48,7 @@ def _signal(server: RedisServer | None, number: int) -> None:
 
 
 @pytest.mark.parametrize(("state", "silent"), [("memory", False), ("redis", False), ("redis", True)])
-async def test_a_call_that_is_stored_waits_although_its_gateway_was_killed_before_it_said_so(
+async def test_a_call_that_is_stored_waits_although_its_gateway_was_killed_before_that_was_recorded(
     tmp_path: Path, request: pytest.FixtureRequest, state: str, silent: bool
 ) -> None:
     """The record does not say that its outcome is unknown: it is executed when a person approves it, and ends once."""

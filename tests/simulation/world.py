@@ -559,7 +559,7 @@ class AuditList:
     def open(self) -> None:
         self._open = True
 
-    async def end_abandoned(self, kept: Callable[[str], Awaitable[str | None]]) -> int:
+    async def end_abandoned(self, waits_as: Callable[[str], Awaitable[str | None]]) -> None:
         """As `AuditLog` does it: a killed worker may have left calls of this stream without an outcome."""
         evidence, begun = self._home.world.evidence, dict[str, str]()
         for entry in evidence.entries:
@@ -570,7 +570,7 @@ class AuditList:
             elif entry.event == "outcome" or entry.code:
                 begun.pop(entry.call_id, None)
         for call_id, name in begun.items():
-            waits = await kept(call_id)
+            waits = await waits_as(call_id)
             operation = evidence.operations.get(name)
             read = operation is not None and operation.effect == "read"
             status, code = ("cancelled", "cancelled") if read else ("error", "outcome_unknown")
@@ -578,7 +578,6 @@ class AuditList:
                 status, code = "pending", waits
             if code:
                 await self.append({"event": "outcome", "call_id": call_id, "status": status, "code": code})
-        return len(begun)
 
     def warnings(self) -> tuple[str, ...]:
         return ()

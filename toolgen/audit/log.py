@@ -140,16 +140,16 @@ class AuditLog:
             self._loop = asyncio.get_running_loop()
         self._open(None)
 
-    async def end_abandoned(self, kept: Callable[[str], Awaitable[str | None]]) -> int:
+    async def end_abandoned(self, waits_as: Callable[[str], Awaitable[str | None]]) -> None:
         """Record the outcome of calls that the last writer of this stream had in flight when it died: `outcome_unknown`, and `cancelled`
-        for reads. Returns their number. Nothing is read if the stream was closed cleanly.
+        for reads. Nothing is read if the stream was closed cleanly.
 
-        `kept` returns None for such a call. A call that is stored until it ends later has the code with which it waits, which is recorded
-        as its outcome so far, or "" for none. Raises `AuditError` if the log cannot be read.
+        A call in the store ends later. `waits_as` returns the code with which it waits, which is recorded with the status `pending`, or ""
+        to record nothing; None for a call that the store does not have. Raises `AuditError` if the log cannot be read.
         """
         segment = self._segment
         if segment is None or not segment.crashed:
-            return 0
+            return
         segment.crashed = False
         begun: dict[str, Entry] = {}
         for entry in entries(self._directory, self._stream, max(1, segment.first - 1)):
@@ -161,7 +161,7 @@ class AuditLog:
                 case "decision" if "code" in entry:
                     begun.pop(entry["call_id"], None)
         outcomes = []
-        codes = await asyncio.gather(*map(kept, begun))
+        codes = await asyncio.gather(*map(waits_as, begun))
         for intent, waits in zip(begun.values(), codes, strict=True):
             read = self._is_read(str(intent.get("tool")))
             status, code = ("cancelled", "cancelled") if read else ("error", "outcome_unknown")
@@ -172,7 +172,6 @@ class AuditLog:
                 outcomes.append({"event": "outcome", **who, "status": status, "code": code})
         with contextlib.suppress(AuditError):  # the log says so itself, and takes no calls
             await asyncio.gather(*map(self.append, outcomes))
-        return codes.count(None)
 
     async def append(self, fields: Entry) -> Position:
         """Append an entry and return its place once it is durable.

@@ -445,7 +445,10 @@ class Invocations(Protocol):
         """Record that this process still tries to store these calls: for a lease they are not `missing`."""
 
     async def awaited(self, call_id: str) -> Invocation | None:
-        """Return a call that this gateway accepted and whose end it does not know, in its state of that time, without arguments."""
+        """Return a call that this gateway accepted and whose end it does not know, in its state of that time.
+
+        If gateways share the store, the call has no arguments.
+        """
 
     async def absent(self, calls: Mapping[str, float]) -> tuple[str, ...]:
         """Return the ids of those calls (with their times) that the store lacks and that never ended as far as this gateway knows. If

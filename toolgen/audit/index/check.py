@@ -41,25 +41,24 @@ def here(database: IndexDatabase, directory: Path) -> dict[str, int]:
 
 
 def differences(database: IndexDatabase, directory: Path, progress: Callable[[int], None]) -> Iterator[str]:
-    """Yield a sentence for each difference, at most a hundred per stream. `verify` checks the log itself.
+    """Yield a sentence for each difference, at most a hundred of each kind per stream. `verify` checks the log itself.
 
     Gateways may write the log and fill the index meanwhile: what is missing is looked for once more after the index was filled.
     """
     done = 0
     for name, number in here(database, directory).items():
-        told, missing = 0, []
+        told, missing = 0, list[int]()
         indexed = _Ordered(_indexed(database, number))
         for seq, digest in hashes_from(directory, name, 1):
             done += 1
             if done % _CHUNK == 0:
                 progress(done)
             own = indexed.take(seq) if told < _MAX_COUNT else digest
-            if own == digest:
-                continue
-            told += 1
             if own is None:
-                missing.append(seq)
-            else:
+                if len(missing) < _MAX_COUNT:
+                    missing.append(seq)
+            elif own != digest:
+                told += 1
                 yield f"{name}: entry {seq} differs in the index"
         yield from (
             f"{name}: entry {seq} is not in the index" for seq in _missing(database, directory, number, missing)

@@ -108,11 +108,10 @@ class Runner:
             await self._task
 
     async def waits_as(self, call_id: str) -> str | None:
-        """Return the code with which a stored call waits, "" if it has begun or the store cannot be asked, None for a call that is not
-        stored to be executed later.
+        """Return the code with which a stored call waits, "" if it has begun or the store cannot be reached; None for a call that is not
+        stored, or that its own worker executed.
 
-        For `AuditLog.end_abandoned`: a stored call ends here or at another worker, also if that of its client died before the answer was
-        recorded.
+        `AuditLog.end_abandoned` asks this of calls whose worker died. Any worker of the gateway ends a stored call.
         """
         try:
             known = await self._store.awaited(call_id)
